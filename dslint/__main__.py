@@ -1,0 +1,5 @@
+"""`python -m dslint`."""
+
+from dslint.cli import entry
+
+entry()

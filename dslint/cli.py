@@ -1,0 +1,275 @@
+"""The command line: arguments to exit code. The only module that prints, reads the environment or exits.
+
+Exit codes: 0 no finding at or above --fail-on; 1 such findings; 2 the job could not be done.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from typing import NoReturn, Sequence
+
+from dslint import __version__
+from dslint import schema as schemas
+from dslint.discover import below, is_config
+from dslint.finding import SEVERITIES, FileReport, at_least
+from dslint.installed import installed_release
+from dslint.lint import Options, chosen, configure, lint
+from dslint.releases import number
+from dslint.report import FORMATS, renderer
+from dslint.rules import Rule, load, no_such_rule
+from dslint.settings import TRAINERS, UsageError
+
+CLEAN, FOUND, FAILED = 0, 1, 2
+
+EPILOG = """\
+examples:
+  dslint ds_config.json                     judge one config for the installed DeepSpeed, else the newest
+  dslint --gpus 8 ds_config.json            check the batch arithmetic on eight GPUs, too
+  dslint --trainer hf configs/              judge as HF Trainer loads it, all configs below a directory
+  dslint --deepspeed 0.16.9 ds_config.json  judge for another release
+  dslint --explain DS401                    what a rule means and what to do
+  cat ds.json | dslint - --stdin-filename ds.json
+
+exit codes: 0 nothing at or above --fail-on, 1 findings, 2 could not do the job
+"""
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse whose errors are one line and offer the nearest flag."""
+
+    def error(self, message: str) -> NoReturn:
+        if message.startswith("unrecognized arguments:"):
+            from dslint.suggest import nearest
+
+            word = message.split(": ", 1)[1].split()[0]
+            near = nearest(word.split("=")[0], [s for a in self._actions for s in a.option_strings])
+            message = f"unknown option {word}" + (f"; did you mean {near}?" if near else "; see dslint --help")
+        raise UsageError(message)
+
+
+def arguments() -> argparse.ArgumentParser:
+    """The parser of the command line."""
+    p = Parser(
+        prog="dslint",
+        description="Lint DeepSpeed configs: what this DeepSpeed release will do with the file, before the job is queued.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    p.add_argument("paths", nargs="*", metavar="PATH",
+                   help="config files, directories to search, or - for standard input (default: search .)")
+    target = p.add_argument_group("what to judge for")
+    target.add_argument("--deepspeed", metavar="RELEASE",
+                        help="DeepSpeed release (default: the installed one, else the newest known)")
+    target.add_argument("--trainer", choices=TRAINERS, metavar="NAME",
+                        help=f"who loads the config: {', '.join(TRAINERS)} (default: inferred from the file)")
+    target.add_argument("--gpus", type=positive, metavar="N", help="processes, one GPU each (default: unknown)")
+    rules = p.add_argument_group("rules")
+    rules.add_argument("--select", type=words, default=(), metavar="RULES",
+                       help="only these: codes (DS401), families (DS4), names, ALL; comma-separated")
+    rules.add_argument("--ignore", type=words, default=(), metavar="RULES", help="all but these")
+    rules.add_argument("--fail-on", choices=(*SEVERITIES, "never"), default="error", metavar="SEVERITY",
+                       help="least severity that makes the exit code 1: error (default), warning, info, never")
+    out = p.add_argument_group("output")
+    out.add_argument("--format", choices=FORMATS, metavar="FORMAT",
+                     help=f"{', '.join(FORMATS)} (default: text; github under GitHub Actions)")
+    out.add_argument("--output", metavar="FILE", help="write the report there instead of standard output")
+    out.add_argument("--color", choices=("auto", "always", "never"), default="auto", metavar="WHEN",
+                     help="auto (default: on a terminal, unless NO_COLOR is set), always, never")
+    files = p.add_argument_group("files")
+    files.add_argument("--filter", action="store_true",
+                       help="of the files given, lint only DeepSpeed configs, by name and content (for hooks)")
+    files.add_argument("--stdin-filename", metavar="NAME", help="the name to report standard input under")
+    info = p.add_argument_group("information")
+    info.add_argument("--explain", metavar="RULE", help="tell what a rule means, by code or name")
+    info.add_argument("--list-rules", action="store_true", help="all rules, one a line")
+    info.add_argument("--print-schema", action="store_true", help="the JSON Schema of the release, for editors")
+    info.add_argument("--show-config", action="store_true",
+                      help="every value DeepSpeed will use and where it comes from")
+    info.add_argument("--version", action="version", version=f"dslint {__version__}")
+    return p
+
+
+def positive(text: str) -> int:
+    """A whole number above zero. Raises ArgumentTypeError."""
+    if not text.isascii() or not text.isdigit() or int(text[:9]) < 1 or len(text) > 9:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 to 999999999")
+    return int(text)
+
+
+def words(text: str) -> tuple[str, ...]:
+    """Comma-separated words."""
+    return tuple(word.strip() for word in text.split(",") if word.strip())
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs dslint and returns the exit code."""
+    try:
+        return run(arguments().parse_args(argv))
+    except UsageError as error:
+        complain(str(error))
+        return FAILED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+    except KeyboardInterrupt:
+        complain("interrupted")
+        return FAILED
+    except Exception as error:
+        if os.environ.get("DSLINT_DEBUG"):
+            raise
+        complain(f"internal error, please report it: {type(error).__name__}: {error} (DSLINT_DEBUG=1 shows where)")
+        return FAILED
+
+
+def entry() -> NoReturn:
+    """The console script."""
+    sys.exit(main())
+
+
+def complain(message: str) -> None:
+    """One line on standard error, with nothing in it that a terminal would obey."""
+    safe = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in message)
+    print(f"dslint: {safe}", file=sys.stderr)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Carries out parsed arguments."""
+    rules = load()
+    known_selectors(rules, (*args.select, *args.ignore))
+    if args.explain:
+        from dslint.explain import explain
+
+        return say(explain(args.explain, rules))
+    if args.list_rules:
+        return say("".join(f"{r.code}  {r.severity:7}  {r.phase:10}  {r.name}: {r.summary}\n" for r in rules))
+    release, reason = target_release(args.deepspeed)
+    if args.print_schema:
+        import json
+
+        return say(json.dumps(schemas.load(release), indent=2, ensure_ascii=False) + "\n")
+    options = Options(release, reason, args.trainer, args.gpus, args.select, args.ignore)
+    inputs, failed = gather(args)
+    if args.show_config:
+        from dslint.show import show_config
+
+        return say("".join(show_config(configure_file(raw, name, options)) for name, raw in inputs))
+    reports = [lint(raw, name, options, rules) for name, raw in inputs]
+    if not reports and not failed and not args.filter:
+        raise UsageError(nothing_found(args.paths))
+    failed = publish(args, reports) or failed
+    found = any(at_least(f.severity, args.fail_on) for report in reports for f in report.findings)
+    return FAILED if failed else FOUND if found else CLEAN
+
+
+def configure_file(raw: bytes, name: str, options: Options):  # type: ignore[no-untyped-def]
+    """The effective config of a file."""
+    from dslint.formats import read_bytes
+
+    return configure(read_bytes(raw, name), options)
+
+
+def say(text: str) -> int:
+    """Prints a text as it is."""
+    write(sys.stdout, text)
+    return CLEAN
+
+
+def write(stream: object, text: str) -> None:
+    """Writes UTF-8 whatever the locale says."""
+    buffer = getattr(stream, "buffer", None)
+    data = text.encode("utf-8", "backslashreplace")
+    if buffer is None:
+        stream.write(data.decode("utf-8"))  # type: ignore[attr-defined]
+    else:
+        buffer.write(data)
+        buffer.flush()
+
+
+def known_selectors(rules: list[Rule], selectors: tuple[str, ...]) -> None:
+    """Raises UsageError for a selector that means no rule."""
+    for selector in selectors:
+        if not any(chosen(rule, (selector,)) for rule in rules):
+            raise no_such_rule(selector, rules)
+
+
+def target_release(asked: str | None) -> tuple[str, str]:
+    """The release to judge for, and why this one."""
+    if asked is not None:
+        try:
+            number(asked)
+        except ValueError as error:
+            raise UsageError(f"--deepspeed: {error}") from None
+        if number(asked) < number(next(iter(schemas.index()))):
+            raise UsageError(f"--deepspeed: releases before {next(iter(schemas.index()))} are not known")
+        return asked, "given"
+    installed = installed_release(sys.path)
+    if installed is not None and number(installed) >= number(next(iter(schemas.index()))):
+        return installed, "installed"
+    return schemas.newest(), "newest known"
+
+
+def gather(args: argparse.Namespace) -> tuple[list[tuple[str, bytes]], bool]:
+    """The inputs as (name, bytes), and whether one of them could not be had."""
+    inputs: list[tuple[str, bytes]] = []
+    failed = False
+    for path in args.paths or ["."]:
+        try:
+            if path == "-":
+                inputs.append((args.stdin_filename or "<stdin>", sys.stdin.buffer.read()))
+            elif os.path.isdir(path):
+                found = [(str(p), p.read_bytes()) for p in below(Path(path)) if readable(p)]
+                configs = [(name, raw) for name, raw in found if is_config(name, raw)]
+                if not configs and args.paths and not args.filter:
+                    raise UsageError(nothing_found([path]))
+                inputs += configs
+            else:
+                raw = Path(path).read_bytes()
+                if not args.filter or is_config(path, raw):
+                    inputs.append((path, raw))
+        except UsageError as error:
+            complain(str(error))
+            failed = True
+        except (OSError, ValueError) as error:
+            complain(f"{path}: {getattr(error, 'strerror', None) or error}")
+            failed = True
+    return inputs, failed
+
+
+def readable(path: Path) -> bool:
+    """Whether a file found in a directory can be read; a broken link or a device is passed over."""
+    return path.is_file() and os.access(path, os.R_OK)
+
+
+def nothing_found(paths: list[str]) -> str:
+    """What to say when there is nothing to lint."""
+    where = " or ".join(paths) if paths else "the current directory"
+    return f"no DeepSpeed config found below {where}; name the file: dslint path/to/ds_config.json"
+
+
+def publish(args: argparse.Namespace, reports: list[FileReport]) -> bool:
+    """Writes the report; True when it could not be written."""
+    name = args.format or ("github" if os.environ.get("GITHUB_ACTIONS") == "true" else "text")
+    color = args.color == "always" or (args.color == "auto" and not args.output and wants_color())
+    text = renderer(name)(reports, color=color)
+    if not args.output:
+        write(sys.stdout, text)
+        return False
+    try:
+        Path(args.output).write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
+    except OSError as error:
+        complain(f"{args.output}: {error.strerror}")
+        return True
+    return False
+
+
+def wants_color() -> bool:
+    """Colour on a terminal that understands it, unless NO_COLOR is set; FORCE_COLOR asks for it anywhere."""
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR"):
+        return True
+    return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"

@@ -1,0 +1,283 @@
+"""The effective config: what DeepSpeed will use, every value with where it comes from.
+
+Paths are written with DeepSpeed's canonical spellings (`stage3_prefetch_bucket_size`, not the field
+name `prefetch_bucket_size`), whatever spelling the file has. A value is UNKNOWN when a trainer fills
+it or when the file gives something of a type DeepSpeed does not mean there.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from dslint.document import Document, Node, Path, dotted, plain
+from dslint.expression import UNKNOWN
+from dslint.settings import Target
+from dslint.trainers import adds, fills
+
+Schema = dict[str, Any]
+
+_TRUE = {"true", "t", "yes", "y", "on", "1"}
+_FALSE = {"false", "f", "no", "n", "off", "0"}
+_INTEGER = re.compile(r"\s*[+-]?[0-9]+(_[0-9]+)*(\.0*)?\s*\Z")
+_OFFLOADING = ("cpu", "nvme")
+_OVERLAP_COMM = ("zero_optimization", "overlap_comm")
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where an effective value comes from: a kind and, in words, what more there is to say.
+
+    Kinds: "file", "default" (of the release), "dropped" (the file says "auto", DeepSpeed uses its
+    default), "filled" (by the trainer), "derived" (from other keys) and "deprecated" (another
+    spelling of the file).
+    """
+
+    kind: str
+    detail: str = ""
+
+
+class Config:
+    """The effective config of one document for one target.
+
+    `schema` is the schema of the target's release; `base` is where the DeepSpeed config stands in
+    the document.
+    """
+
+    def __init__(self, document: Document, schema: Schema, target: Target) -> None:
+        self.document = document
+        self.schema = schema
+        self.target = target
+        self.base: Path = document.base
+        place = document.find(self.base)
+        self.root: Node | None = place.node if place is not None else None
+        data = plain(self.root) if self.root is not None else {}
+        self.data: dict[str, Any] = data if isinstance(data, dict) else {}
+        self._values: dict[Path, tuple[Any, Origin]] = {}
+
+    # Where things stand in the file
+
+    def locate(self, path: Path) -> Path | None:
+        """The keys as the file spells them, or None where the file does not give the path."""
+        value: Any = self.data
+        found: Path = ()
+        section: Schema | None = self.schema
+        for key in path:
+            if isinstance(key, int):
+                if not isinstance(value, list) or key >= len(value):
+                    return None
+                value, section, found = value[key], None, (*found, key)
+                continue
+            if not isinstance(value, dict):
+                return None
+            given = [name for name in spellings(section, key) if name in value]
+            if not given:
+                return None
+            spelled = next((name for name in given if value[name] is not None), given[0])
+            value, found = value[spelled], (*found, spelled)
+            section = subschema(section, key)
+        return found
+
+    def has(self, path: Path) -> bool:
+        """Whether the file gives the path, in any spelling and with any value."""
+        return self.locate(path) is not None
+
+    def written(self, path: Path) -> Any:
+        """The value as the file has it; None where it has none."""
+        actual = self.locate(path)
+        value: Any = self.data
+        if actual is None:
+            return None
+        for key in actual:
+            value = value[key]
+        return value
+
+    def file_path(self, path: Path) -> Path:
+        """The path in the whole file, spelled as the file spells it as far as it goes."""
+        for length in range(len(path), -1, -1):
+            actual = self.locate(path[:length])
+            if actual is not None:
+                return (*self.base, *actual, *path[length:])
+        return (*self.base, *path)
+
+    # What DeepSpeed will use
+
+    def value(self, path: Path) -> Any:
+        """The effective value, or UNKNOWN; None where there is neither a value nor a default."""
+        return self._effective(path)[0]
+
+    def origin(self, path: Path) -> Origin:
+        """Where the effective value comes from."""
+        return self._effective(path)[1]
+
+    def default(self, path: Path) -> Any:
+        """The value this release uses when the file does not give the path."""
+        return self._absent(path, schema_at(self.schema, path))[0]
+
+    def offloads(self, section: Path) -> Any:
+        """Whether the device of an offload section is cpu or nvme; UNKNOWN when nobody knows."""
+        device = self.value((*section, "device"))
+        return UNKNOWN if device is UNKNOWN else device in _OFFLOADING
+
+    def _effective(self, path: Path) -> tuple[Any, Origin]:
+        if path not in self._values:
+            self._values[path] = (UNKNOWN, Origin("derived"))  # guards against a cycle
+            self._values[path] = self._compute(path)
+        return self._values[path]
+
+    def _compute(self, path: Path) -> tuple[Any, Origin]:
+        schema = schema_at(self.schema, path)
+        trainer = self.target.trainer
+        if self.has(path):
+            raw = self.written(path)
+            pydantic = schema_at(self.schema, path[:-1]).get("x-auto") == "dropped"
+            if raw == "auto":
+                source = fills(trainer, path)
+                if source is not None:
+                    return UNKNOWN, Origin("filled", source)
+                if pydantic:
+                    return self._absent(path, schema)[0], Origin("dropped")
+            value = coerce(raw, schema, pydantic)
+            if raw is not None or path != _OVERLAP_COMM:
+                return value, Origin("file")
+        source = adds(trainer, path, self.has)
+        if source is not None:
+            return UNKNOWN, Origin("filled", source)
+        return self._absent(path, schema)
+
+    def _absent(self, path: Path, schema: Schema) -> tuple[Any, Origin]:
+        parent = path[:-1]
+        if parent == ("zero_optimization",) and isinstance(self.written(parent), bool):
+            if path[-1] == "stage":
+                return int(self.written(parent)), Origin("deprecated", "zero_optimization as a boolean")
+        for old in _deprecated_spellings(self.schema, path):
+            if self.has(old) and self.written(old) not in (None, "auto"):
+                value = coerce(self.written(old), schema_at(self.schema, old), lax=True)
+                if path[-1] == "device":
+                    value = UNKNOWN if value is UNKNOWN else "cpu" if value else "none"
+                return value, Origin("deprecated", dotted(old))
+        if path == _OVERLAP_COMM:
+            stage = self.value(("zero_optimization", "stage"))
+            return (UNKNOWN if stage is UNKNOWN else stage == 3), Origin("derived", "true at stage 3 only")
+        return schema.get("default"), Origin("default")
+
+    def leaves(self) -> list[Path]:
+        """Every path the effective config has a value for: the schema's keys, then the file's others."""
+        found: list[Path] = []
+        _collect(self.schema, (), found)
+        known = set(found)
+        extra: list[Path] = []
+        _collect_data(self.data, (), extra)
+        return found + [p for p in extra if self.file_path(p) == (*self.base, *p) and p not in known]
+
+
+def properties(schema: Schema | None) -> dict[str, Schema]:
+    """The keys a section's schema knows."""
+    found: dict[str, Schema] = (schema or {}).get("properties", {})
+    return found
+
+
+def spellings(schema: Schema | None, key: str) -> list[str]:
+    """The canonical key, then the other spellings that DeepSpeed reads as the same."""
+    others = [name for name, sub in properties(schema).items() if sub.get("x-canonical") == key]
+    return [key, *others]
+
+
+def subschema(schema: Schema | None, key: str) -> Schema | None:
+    """The schema of a key of a section; None where the section does not know it."""
+    return properties(schema).get(key)
+
+
+def schema_at(schema: Schema, path: Path) -> Schema:
+    """The schema at a path, {} where there is none."""
+    found: Schema | None = schema
+    for key in path:
+        found = subschema(found, str(key)) if isinstance(key, str) else (found or {}).get("items")
+    return found or {}
+
+
+def _deprecated_spellings(schema: Schema, path: Path) -> list[Path]:
+    """Deprecated keys that set `path`: `cpu_offload` sets `offload_optimizer.device`."""
+    wanted = {dotted(path[1:]), dotted(path)}
+    if path[-1] == "device":
+        wanted |= {dotted(path[1:-1]), dotted(path[:-1])}
+    section = path[:1] if len(path) > 1 else ()
+    return [
+        (*section, name)
+        for name, sub in properties(schema_at(schema, section)).items()
+        if sub.get("deprecated") and sub.get("x-replaced-by") in wanted
+    ]
+
+
+def coerce(raw: Any, schema: Schema, lax: bool) -> Any:
+    """What DeepSpeed makes of a value: the value itself, converted, or UNKNOWN when it has no business.
+
+    `lax`: the section is a pydantic model, which reads "true" and 1 as true and "8" and 8.0 as 8.
+    Elsewhere values stay as they are and booleans are judged by their truth.
+    """
+    types = schema.get("x-type", [])
+    types = [types] if isinstance(types, str) else types
+    if raw is None or not types:
+        return raw
+    for kind in types:
+        value = _as(kind, raw, lax)
+        if value is not UNKNOWN:
+            return value
+    return UNKNOWN
+
+
+def _as(kind: str, raw: Any, lax: bool) -> Any:
+    if kind == "boolean":
+        if isinstance(raw, bool):
+            return raw
+        if not lax:
+            return UNKNOWN if isinstance(raw, (dict, list)) else bool(raw)
+        text = raw.lower() if isinstance(raw, str) else str(int(raw)) if raw in (0, 1) else ""
+        return True if text in _TRUE else False if text in _FALSE else UNKNOWN
+    if kind in ("integer", "number"):
+        return _as_number(kind, raw, lax)
+    if kind == "string":
+        return raw if isinstance(raw, str) else UNKNOWN
+    if kind == "object":
+        return raw if isinstance(raw, dict) else UNKNOWN
+    return raw if kind == "array" and isinstance(raw, list) else UNKNOWN
+
+
+def _as_number(kind: str, raw: Any, lax: bool) -> Any:
+    if isinstance(raw, bool):
+        return int(raw) if lax else UNKNOWN
+    if isinstance(raw, str):
+        if not lax:
+            return UNKNOWN
+        if _INTEGER.match(raw):
+            return int(raw.split(".")[0].replace("_", ""))
+        try:
+            raw = float(raw)
+        except ValueError:
+            return UNKNOWN
+        return raw if kind == "number" and math.isfinite(raw) else UNKNOWN
+    if isinstance(raw, float) and (raw.is_integer() or not math.isfinite(raw)):
+        return int(raw) if math.isfinite(raw) else UNKNOWN
+    if isinstance(raw, (int, float)):
+        return raw
+    return UNKNOWN
+
+
+def _collect(schema: Schema, path: Path, found: list[Path]) -> None:
+    for key, sub in properties(schema).items():
+        if "x-canonical" in sub or sub.get("deprecated"):
+            continue
+        if properties(sub):
+            _collect(sub, (*path, key), found)
+        else:
+            found.append((*path, key))
+
+
+def _collect_data(value: Any, path: Path, found: list[Path]) -> None:
+    if isinstance(value, dict) and value:
+        for key, below in value.items():
+            _collect_data(below, (*path, key), found)
+    elif path:
+        found.append(path)

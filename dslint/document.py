@@ -1,0 +1,172 @@
+"""What stands where in a config file: spans, nodes and whole documents.
+
+A Document is what a reader in :mod:`dslint.formats` makes of a text. It keeps everything that a
+Python dict would lose: the place of every key and value, duplicate keys, and how strict JSON
+readers would judge the text.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from typing import Any, Iterator, NamedTuple, Union
+
+Path = tuple[Union[str, int], ...]
+"""Keys and list indices from the root to a value."""
+
+Scalar = Union[str, int, float, bool, None]
+
+
+class Span(NamedTuple):
+    """A half-open range of character offsets in the text."""
+
+    start: int
+    end: int
+
+
+@dataclass(slots=True)
+class Node:
+    """A value and where it stands. Scalars hold their Python value in `value`."""
+
+    kind: str  # "object", "array", "string", "number", "boolean" or "null"
+    span: Span
+    value: Scalar = None
+    members: list[Member] = field(default_factory=list)  # of an object, in order, duplicates kept
+    items: list[Node] = field(default_factory=list)  # of an array
+
+
+@dataclass(slots=True)
+class Member:
+    """One key of an object with its value."""
+
+    key: str
+    key_span: Span
+    node: Node
+
+
+@dataclass(slots=True)
+class Problem:
+    """Something a reader met: the name of the rule that speaks about it, and what it saw."""
+
+    rule: str
+    span: Span
+    message: str
+    path: Path = ()
+    cure: str = ""
+
+
+@dataclass(slots=True)
+class Document:
+    """A config file as read.
+
+    `root` is None when nothing could be read. `problems` stop DeepSpeed's own loader; `departures`
+    are read by it, but rejected or read differently by strict JSON readers (HF Trainer, accelerate,
+    LLaMA-Factory, axolotl).
+    """
+
+    name: str
+    text: str
+    root: Node | None
+    problems: list[Problem] = field(default_factory=list)
+    departures: list[Problem] = field(default_factory=list)
+    format: str = "json"  # "json", "yaml" or "accelerate"
+    base: Path = ()  # where the DeepSpeed config stands in the file, () for the whole of it
+    _line_starts: list[int] = field(default_factory=list)
+    _index: dict[Path, Place] | None = None
+
+    def position(self, offset: int) -> tuple[int, int]:
+        """Line and column of a character offset, both from 1, columns in characters."""
+        if not self._line_starts:
+            self._line_starts = line_starts(self.text)
+        line = bisect_right(self._line_starts, offset)
+        return line, offset - self._line_starts[line - 1] + 1
+
+    def line(self, number: int) -> str:
+        """The text of a line (from 1), without its line end."""
+        if not self._line_starts:
+            self._line_starts = line_starts(self.text)
+        start = self._line_starts[number - 1]
+        end = self._line_starts[number] if number < len(self._line_starts) else len(self.text)
+        return self.text[start:end].rstrip("\r\n")
+
+    @property
+    def lines(self) -> int:
+        """How many lines the text has."""
+        if not self._line_starts:
+            self._line_starts = line_starts(self.text)
+        return len(self._line_starts)
+
+    def find(self, path: Path) -> Place | None:
+        """Where `path` stands, or None. Of a duplicate key the last one, as JSON readers take it."""
+        if self._index is None:
+            self._index = {} if self.root is None else {place.path: place for place in walk(self.root)}
+        return self._index.get(path)
+
+    def nearest(self, path: Path) -> Place | None:
+        """Where `path` or its nearest ancestor in the text stands."""
+        for length in range(len(path), -1, -1):
+            place = self.find(path[:length])
+            if place is not None:
+                return place
+        return None
+
+
+@dataclass(slots=True)
+class Place:
+    """A value in a document: its path, its node, and its key where it has one."""
+
+    path: Path
+    node: Node
+    member: Member | None = None
+
+    @property
+    def span(self) -> Span:
+        """What a finding about this place points at: the key, else the value."""
+        if self.member is not None:
+            return self.member.key_span
+        if self.node.kind in ("object", "array"):
+            return Span(self.node.span.start, min(self.node.span.start + 1, self.node.span.end))
+        return self.node.span
+
+
+def walk(root: Node) -> Iterator[Place]:
+    """Every place below and including `root`, in the order of the text."""
+    stack = [Place((), root)]
+    while stack:
+        place = stack.pop()
+        yield place
+        below = [Place((*place.path, m.key), m.node, m) for m in place.node.members]
+        below += [Place((*place.path, i), node) for i, node in enumerate(place.node.items)]
+        stack.extend(reversed(below))
+
+
+def plain(node: Node) -> Any:
+    """The Python value a JSON reader would give: dicts, lists and scalars; of a duplicate key the last."""
+    if node.kind == "object":
+        return {m.key: plain(m.node) for m in node.members}
+    if node.kind == "array":
+        return [plain(item) for item in node.items]
+    return node.value
+
+
+def line_starts(text: str) -> list[int]:
+    """Offsets at which lines begin; a line ends with \\n, \\r\\n or a lone \\r."""
+    starts = [0]
+    i = 0
+    while True:
+        lf, cr = text.find("\n", i), text.find("\r", i)
+        if lf < 0 and cr < 0:
+            return starts
+        if cr >= 0 and (lf < 0 or cr < lf):
+            i = cr + 2 if lf == cr + 1 else cr + 1
+        else:
+            i = lf + 1
+        starts.append(i)
+
+
+def dotted(path: Path) -> str:
+    """A path as people write it: keys joined with dots, list items as [0]."""
+    out = ""
+    for part in path:
+        out += f"[{part}]" if isinstance(part, int) else f".{part}" if out else part
+    return out

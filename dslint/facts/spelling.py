@@ -1,0 +1,29 @@
+"""Keys that are given in two spellings at once."""
+
+from __future__ import annotations
+
+from typing import Any, Iterator
+
+from dslint.config import Config, properties, schema_at
+from dslint.document import Path
+from dslint.facts.registry import Item, fact
+
+
+@fact
+def two_spellings(config: Config) -> Any:
+    """Keys of strict sections given beside another spelling of themselves, or beside their replacement."""
+    return list(_pairs(config, (), config.data))
+
+
+def _pairs(config: Config, path: Path, section: Any) -> Iterator[Item]:
+    schema = schema_at(config.schema, path)
+    if not isinstance(section, dict):
+        return
+    given = {key for key, value in section.items() if value != "auto"}
+    for key in section:
+        sub = properties(schema).get(key, {})
+        other = sub.get("x-canonical") or (sub.get("deprecated") and sub.get("x-replaced-by"))
+        if schema.get("x-unknown-keys") == "forbidden" and key in given and other in given:
+            yield Item((*path, key), {"one": key, "other": other})
+        if properties(sub):
+            yield from _pairs(config, (*path, key), section[key])

@@ -1,0 +1,169 @@
+"""Findings about keys and types: what the schema refuses, what nobody reads, what is deprecated.
+
+The rules these findings belong to are named here and described in rules/ (`check: schema`).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Iterator
+
+from dslint.config import Config, properties, schema_at
+from dslint.document import Path, dotted
+from dslint.finding import Finding
+from dslint.rules import Rule, emit, show
+from dslint.schema import Schema, Violation, deprecated_keys, unread_keys, violations
+from dslint.suggest import elsewhere, nearest
+from dslint.trainers import fills
+
+Rules = dict[str, Rule]
+
+_ON_PURPOSE = ("_", "//", "#", "$", "-", "comment", "x-")
+"""Beginnings of keys by which people comment or switch off on purpose."""
+
+_KINDS = {"integer": "an integer", "number": "a number", "boolean": "true or false", "string": "a string",
+          "object": "an object", "array": "a list", "null": "null"}  # fmt: skip
+
+
+def check(config: Config, rules: Rules, judged_exactly: bool) -> Iterator[Finding]:
+    """Findings about the keys and types of a config.
+
+    `judged_exactly` is False when the release is newer than every known schema: then an unknown key
+    may simply be new, and is not reported.
+    """
+    for violation in violations(config.data, config.schema):
+        if violation.value == "auto" and fills(config.target.trainer, violation.path) is not None:
+            continue
+        if violation.keyword == "additionalProperties":
+            if judged_exactly:
+                yield _unknown(config, rules, violation.path, refused=True)
+        else:
+            yield _refused(config, rules, violation)
+    if judged_exactly:
+        for path in unread_keys(config.data, config.schema):
+            if not str(path[-1]).lower().startswith(_ON_PURPOSE):
+                yield _unknown(config, rules, path, refused=False)
+    for path, schema in deprecated_keys(config.data, config.schema):
+        new = schema.get("x-replaced-by")
+        message = f"{path[-1]} is deprecated" + (f"; DeepSpeed now calls it {new}" if new else "")
+        yield _at(config, rules["deprecated-key"], path, message, f"write {new} instead" if new else "remove it")
+
+
+def _at(config: Config, rule: Rule, path: Path, message: str, cure: str) -> Finding:
+    written = (*config.base, *path)
+    return emit(rule, config.document.nearest(written), dotted(written), message, cure)
+
+
+def _unknown(config: Config, rules: Rules, path: Path, refused: bool) -> Finding:
+    """An unknown key: a crash where the section forbids it, silence elsewhere."""
+    key, section = str(path[-1]), path[:-1]
+    where = dotted(section) or "the top level"
+    known = properties(schema_at(config.schema, section))
+    present = schema_at_data(config.data, section)
+    near = nearest(key, [name for name in known if name not in present and "not" not in known[name]])
+    places = [] if near else elsewhere(key, config.schema, section)
+    if near:
+        cure = f"did you mean {near}?"
+    elif places:
+        home = places[0][:-1]
+        spelled = "" if places[0][-1] == key else f" as {places[0][-1]}"
+        cure = f"move it to {dotted(home) or 'the top level'}{spelled}"
+    else:
+        cure = "remove it, or put an underscore before its name to keep it as a note"
+    if refused:
+        message = f"{where} has no key {key}: DeepSpeedConfig raises on a key it does not know there"
+        return _at(config, rules["unknown-key"], path, message, cure)
+    if near:
+        message = f"nobody reads {key}: DeepSpeed drops a key it does not know in {where} without a word"
+        return _at(config, rules["misspelled-key"], path, message, cure)
+    if places:
+        message = f"nobody reads {key} in {where}: it belongs under {dotted(places[0][:-1]) or 'the top level'}"
+        return _at(config, rules["misplaced-key"], path, message, cure)
+    message = f"DeepSpeed does not read {key} in {where} and drops it without a word"
+    return _at(config, rules["unread-key"], path, message, cure)
+
+
+def schema_at_data(data: Any, path: Path) -> Any:
+    """The value of a config at a path."""
+    for key in path:
+        data = data[key]
+    return data
+
+
+def _refused(config: Config, rules: Rules, violation: Violation) -> Finding:
+    """A known key whose value, or whose very presence, DeepSpeedConfig refuses."""
+    path = violation.path
+    schema = schema_at(config.schema, path) or config.schema
+    name = dotted(path) or "the config"
+    if "x-removed" in schema:
+        message = f"{name} was removed: DeepSpeedConfig raises when the key is there, whatever its value"
+        return _at(config, rules["removed-key"], path, message, schema["x-removed"])
+    got = _described(violation.value)
+    expected = expectation(schema)
+    if violation.value is None:
+        message = f"{name} is null, which DeepSpeed does not take for absent: DeepSpeedConfig raises"
+        return _at(config, rules["null-value"], path, message, f"remove the key, or give {expected}")
+    if violation.keyword in ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"):
+        rule = rules["out-of-range"]
+    elif schema.get("x-values") and not isinstance(violation.value, (dict, list)):
+        rule = rules["invalid-value"]
+    else:
+        rule = rules["wrong-type"]
+    message = f"{name} takes {expected}, not {got}: DeepSpeedConfig raises"
+    if violation.value == "auto":
+        message += '; only HF Trainer and accelerate fill an "auto", and only in some keys'
+    return _at(config, rule, path, message, _cure(violation.value, schema, expected))
+
+
+def _described(value: Any) -> str:
+    if isinstance(value, dict):
+        return "an object"
+    if isinstance(value, list):
+        return "a list"
+    if isinstance(value, str):
+        return f'the string "{value if len(value) <= 60 else value[:57] + "..."}"'
+    return show(value)
+
+
+def expectation(schema: Schema) -> str:
+    """What a key takes, in words: "an integer of at least 1", "one of 0, 1, 2, 3"."""
+    values = schema.get("x-values")
+    if values:
+        return "one of " + ", ".join(show(value) for value in values)
+    types = schema.get("x-type", schema.get("type", []))
+    types = [types] if isinstance(types, str) else types
+    words = " or ".join(_KINDS[kind] for kind in types if kind != "null") or "another value"
+    low, above = schema.get("minimum"), schema.get("exclusiveMinimum")
+    high, below = schema.get("maximum"), schema.get("exclusiveMaximum")
+    if "integer" in types or "number" in types:
+        if low is not None and high is not None:
+            words += f" from {show(low)} to {show(high)}"
+        elif low is not None:
+            words += f" of at least {show(low)}"
+        elif above is not None:
+            words += f" above {show(above)}"
+        elif high is not None:
+            words += f" of at most {show(high)}"
+        elif below is not None:
+            words += f" below {show(below)}"
+    return words
+
+
+def _cure(value: Any, schema: Schema, expected: str) -> str:
+    types = schema.get("x-type", [])
+    values = schema.get("x-values")
+    if isinstance(value, str):
+        if values:
+            near = nearest(value, [v for v in values if isinstance(v, str)])
+            if near:
+                return f'write "{near}"'
+        try:
+            numeric = float(value)
+        except ValueError:
+            numeric = None
+        if numeric is not None and ("integer" in types or "number" in types):
+            whole = numeric.is_integer() if numeric == numeric and abs(numeric) < 1e300 else False
+            if whole or "number" in types:
+                return f"write the number without quotes: {show(numeric)}"
+    if isinstance(value, float) and "integer" in types and abs(value) < 1e300:
+        return f"write a whole number, such as {int(value)}"
+    return f"write {expected}"

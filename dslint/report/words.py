@@ -1,0 +1,64 @@
+"""What every format for people says alike: when a finding bites, how to mend it, and the closing line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from dslint.finding import SEVERITIES
+from dslint.report.escape import visible
+
+if TYPE_CHECKING:
+    from dslint.finding import FileReport, Finding
+
+PHASES = {
+    "load": "the file cannot be loaded",
+    "trainer": "the trainer refuses it before DeepSpeed sees it",
+    "config": "DeepSpeedConfig raises",
+    "initialize": "deepspeed.initialize raises",
+    "step": "crashes in the first training steps",
+    "save": "a checkpoint or export fails or is useless",
+    "run": "runs, but not as meant",
+}
+"""When it bites, as said to a person; the keys are those of dslint.finding.PHASES."""
+
+
+def cure(finding: Finding) -> str:
+    """What to write instead; where the rule has no words for it, what its fix does. May be empty."""
+    return finding.cure or (finding.fix.title if finding.fix else "")
+
+
+def counted(number: int, noun: str) -> str:
+    """1 error, 2 errors."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def summary(reports: Sequence[FileReport]) -> str:
+    """One line such as: 2 errors, 1 warning in 1 of 3 files (DeepSpeed 0.19.8; trainer raw; 8 GPUs)."""
+    tally = dict.fromkeys(SEVERITIES, 0)
+    for report in reports:
+        for finding in report.findings:
+            tally[finding.severity] += 1
+    found = ", ".join(counted(number, severity) for severity, number in tally.items() if number)
+    hit = sum(bool(report.findings) for report in reports)
+    files = counted(len(reports), "file")
+    where = files if hit in (0, len(reports)) else f"{hit} of {files}"
+    return f"{found or 'No findings'} in {where} ({judged_for(reports)})"
+
+
+def judged_for(reports: Sequence[FileReport]) -> str:
+    """The release, trainer and GPUs assumed. Of files judged differently, each value once."""
+    targets = [report.target for report in reports]
+    releases = _distinct(_reasoned(t.release, t.release_reason) for t in targets)
+    trainers = _distinct(_reasoned(t.trainer, t.trainer_reason) for t in targets)
+    gpus = _distinct("GPUs unknown" if t.gpus is None else counted(t.gpus, "GPU") for t in targets)
+    return f"DeepSpeed {releases}; trainer {trainers}; {gpus}"
+
+
+def _reasoned(value: str, reason: str) -> str:
+    """A value with why it was chosen; what the user gave needs no reason."""
+    return visible(value if reason in ("", "given") else f"{value}: {reason}", 200)
+
+
+def _distinct(values: Iterable[str]) -> str:
+    return " or ".join(dict.fromkeys(values))

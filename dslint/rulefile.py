@@ -1,0 +1,192 @@
+"""Rule files: YAML as people write it to the compiled form that :mod:`dslint.rules` evaluates.
+
+`python -m dslint.rulefile` compiles rules/ into dslint/rules.json (what every run loads) and
+dslint/rule_docs.json (what only --explain needs). A test keeps both in step with rules/.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML, YAMLError
+from ruamel.yaml.events import AliasEvent
+
+from dslint.expression import ExpressionError, Tree, parse
+from dslint.finding import PHASES, SEVERITIES
+from dslint.releases import bounds
+from dslint.settings import TRAINERS
+
+HERE = Path(__file__).parent
+SOURCES = HERE.parent / "rules"
+
+REQUIRED = ("code", "name", "severity", "phase", "summary", "why")
+OPTIONAL = ("check", "deepspeed", "trainers", "when", "at", "each", "message", "cure", "source", "examples")
+DOCS = ("why", "source", "examples")
+"""Keys that stay out of rules.json, for they only matter to --explain and to tests."""
+
+MAX_BYTES = 100_000
+_CODE = re.compile(r"[A-Z]{2,8}[0-9]{3}\Z")
+_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*\Z")
+_PLACE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_0-9][A-Za-z0-9_]*)*\Z")
+
+
+class RuleFileError(ValueError):
+    """A rule file that cannot be used; the message names the file, the key and the cure."""
+
+
+def read(path: Path) -> dict[str, Any]:
+    """One rule file as plain data, every value as YAML has it. Raises RuleFileError."""
+    raw = path.read_bytes()
+    if len(raw) > MAX_BYTES:
+        raise RuleFileError(f"{path}: larger than {MAX_BYTES:,} bytes; a rule file holds one rule")
+    try:
+        text = raw.decode("utf-8")
+        yaml = YAML(typ="safe", pure=True)
+        if any(isinstance(event, AliasEvent) for event in yaml.parse(text)):
+            raise RuleFileError(f"{path}: YAML aliases (*name) are not allowed in a rule file")
+        data = yaml.load(text)
+    except (YAMLError, UnicodeDecodeError, RecursionError, ValueError) as error:
+        first = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise RuleFileError(f"{path}: not readable as YAML: {first}") from None
+    if not isinstance(data, dict):
+        raise RuleFileError(f"{path}: a rule file is a mapping that begins with code: and name:")
+    return data
+
+
+def compile_rule(data: dict[str, Any], origin: str) -> dict[str, Any]:
+    """The compiled form of a rule. Raises RuleFileError, which names `origin`."""
+
+    def refuse(message: str) -> RuleFileError:
+        return RuleFileError(f"{origin}: {message}")
+
+    for key in data:
+        if key not in REQUIRED + OPTIONAL:
+            raise refuse(f"unknown key {key!r}; a rule has {', '.join(REQUIRED + OPTIONAL)}")
+    for key in REQUIRED:
+        if not isinstance(data.get(key), str) or not data[key].strip():
+            raise refuse(f"{key}: must be given, as text")
+    checks = (
+        ("code", _CODE.match(data["code"]), "two to eight capitals and three digits, such as DS401"),
+        ("name", _NAME.match(data["name"]), "kebab-case, such as offload-param-needs-stage-3"),
+        ("severity", data["severity"] in SEVERITIES, f"one of {', '.join(SEVERITIES)}"),
+        ("phase", data["phase"] in PHASES, f"one of {', '.join(PHASES)}"),
+    )
+    for key, good, expected in checks:
+        if not good:
+            raise refuse(f"{key}: {data[key]!r} is not {expected}")
+    if ("when" in data) == ("check" in data):
+        raise refuse("give either when: (a condition) or check: (who emits it)")
+    compiled: dict[str, Any] = {key: data[key].strip() for key in REQUIRED}
+    try:
+        bounds(str(data.get("deepspeed", "")))
+    except ValueError as error:
+        raise refuse(f"deepspeed: {error}") from None
+    compiled["deepspeed"] = str(data.get("deepspeed", ""))
+    compiled["trainers"] = _texts(data, "trainers", refuse)
+    for trainer in compiled["trainers"]:
+        if trainer not in TRAINERS:
+            raise refuse(f"trainers: {trainer!r} is not one of {', '.join(TRAINERS)}")
+    compiled["each"] = _texts(data, "each", refuse)
+    compiled["source"] = _texts(data, "source", refuse)
+    compiled["at"] = str(data.get("at", ""))
+    compiled["check"] = str(data.get("check", ""))
+    for place in (*compiled["each"], *([compiled["at"]] if compiled["at"] else [])):
+        if not _PLACE.match(place):
+            raise refuse(f"{place!r} is not a dotted path")
+    if "when" in data:
+        if not compiled["each"] and "at" not in data:
+            raise refuse("give at: (where the finding stands) or each: (several places)")
+        compiled["when"] = _tree(data, "when", refuse)
+        if not isinstance(data.get("message"), str):
+            raise refuse("message: must be given, as text")
+    for key in ("message", "cure"):
+        compiled[key] = template(str(data.get(key, "")).strip(), f"{origin}: {key}")
+    examples = data.get("examples", [])
+    if not isinstance(examples, list) or not all(isinstance(e, dict) for e in examples):
+        raise refuse("examples: a list of mappings with bad: or good:")
+    for example in examples:
+        if ("bad" in example) == ("good" in example):
+            raise refuse("examples: each has either bad: or good:")
+    compiled["examples"] = examples
+    return {key: value for key, value in compiled.items() if value not in ("", [], ())}
+
+
+def _texts(data: dict[str, Any], key: str, refuse: Any) -> list[str]:
+    value = data.get(key, [])
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise refuse(f"{key}: a list of texts")
+    return value
+
+
+def _tree(data: dict[str, Any], key: str, refuse: Any) -> Tree:
+    try:
+        return parse(str(data[key]))
+    except ExpressionError as error:
+        raise refuse(f"{key}: {error}") from None
+
+
+def template(text: str, origin: str) -> Tree:
+    """A message as a list of texts and expression trees: "stage {zero_optimization.stage}".
+
+    Doubled braces stand for themselves. Raises RuleFileError.
+    """
+    parts: Tree = []
+    for piece in re.split(r"(\{\{|\}\}|\{[^{}]*\})", text):
+        if piece in ("{{", "}}"):
+            parts.append(piece[0])
+        elif piece.startswith("{"):
+            try:
+                parts.append(parse(piece[1:-1]))
+            except ExpressionError as error:
+                raise RuleFileError(f"{origin}: {piece}: {error}") from None
+        elif "{" in piece or "}" in piece:
+            raise RuleFileError(f"{origin}: a single brace; write {{{{ or }}}} for the character")
+        elif piece:
+            parts.append(piece)
+    return parts
+
+
+def compile_folder(folder: Path) -> list[dict[str, Any]]:
+    """All rules of a folder, by code. Raises RuleFileError, also for a code or name used twice."""
+    rules: list[dict[str, Any]] = []
+    seen: dict[str, Path] = {}
+    for path in sorted(folder.glob("*.yaml")):
+        rule = compile_rule(read(path), path.name)
+        for key in (rule["code"], rule["name"]):
+            if key in seen:
+                raise RuleFileError(f"{path.name}: {key} is already taken by {seen[key].name}")
+            seen[key] = path
+        rules.append(rule)
+    return sorted(rules, key=lambda rule: str(rule["code"]))
+
+
+def outputs(rules: list[dict[str, Any]]) -> dict[str, str]:
+    """The texts of the compiled files, by file name."""
+    run = [{key: value for key, value in rule.items() if key not in DOCS} for rule in rules]
+    docs = {rule["code"]: {key: rule[key] for key in DOCS if key in rule} for rule in rules}
+    lines = ",\n".join(json.dumps(rule, ensure_ascii=False, separators=(",", ":")) for rule in run)
+    return {
+        "rules.json": f"[\n{lines}\n]\n",
+        "rule_docs.json": json.dumps(docs, ensure_ascii=False, indent=1) + "\n",
+    }
+
+
+def main() -> int:
+    """Compiles rules/ into the package."""
+    try:
+        rules = compile_folder(SOURCES)
+    except RuleFileError as error:
+        print(f"dslint: {error}", file=sys.stderr)
+        return 2
+    for name, text in outputs(rules).items():
+        (HERE / name).write_text(text, encoding="utf-8", newline="\n")
+    print(f"{len(rules)} rules compiled")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

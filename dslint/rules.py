@@ -1,0 +1,166 @@
+"""Rules: what a rule is, and evaluating all of them on a config.
+
+Rules are written as YAML in rules/ (see :mod:`dslint.rulefile`) and reach run time as rules.json.
+Conditions are expression trees; what they judge are effective values and the facts of
+:mod:`dslint.facts`.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path as FilePath
+from typing import Any, Iterable, Iterator
+
+from dslint.config import Config
+from dslint.document import Path, Place, dotted
+from dslint.expression import UNKNOWN, Tree, evaluate
+from dslint.facts import Facts, Item
+from dslint.finding import Finding
+from dslint.releases import holds
+from dslint.settings import UsageError
+
+COMPILED = FilePath(__file__).with_name("rules.json")
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule. Templates (message, cure) are lists of texts and expression trees.
+
+    A rule with `check` is emitted by the reader or the schema check, which find the place and say
+    the message; its file holds what it is called, how bad it is and what to tell about it.
+    """
+
+    code: str
+    name: str
+    severity: str
+    phase: str
+    summary: str
+    why: str = ""
+    check: str = ""
+    deepspeed: str = ""
+    trainers: tuple[str, ...] = ()
+    when: Tree | None = None
+    at: str = ""
+    each: tuple[str, ...] = ()
+    message: Tree = field(default_factory=list)
+    cure: Tree = field(default_factory=list)
+    source: tuple[str, ...] = ()
+    examples: tuple[dict[str, Any], ...] = ()
+
+    def applies(self, release: str, trainer: str) -> bool:
+        """Whether the rule speaks about this release under this trainer."""
+        return holds(self.deepspeed, release) and (not self.trainers or trainer in self.trainers)
+
+
+def load(path: FilePath = COMPILED) -> list[Rule]:
+    """The compiled rules, by code."""
+    return [from_data(data) for data in json.loads(path.read_text(encoding="utf-8"))]
+
+
+def from_data(data: dict[str, Any]) -> Rule:
+    """A rule from its compiled form."""
+    lists = ("trainers", "each", "source", "examples")
+    return Rule(**{key: tuple(value) if key in lists else value for key, value in data.items()})
+
+
+def no_such_rule(word: str, rules: Iterable[Rule]) -> UsageError:
+    """What to say about a rule code or name that does not exist."""
+    from dslint.suggest import nearest
+
+    near = nearest(word, [name for rule in rules for name in (rule.code, rule.name)])
+    hint = f"; did you mean {near}?" if near else "; see dslint --list-rules"
+    return UsageError(f"no rule is called {word}{hint}")
+
+
+class Scope:
+    """Resolves the paths of expressions: `facts.x`, `target.x`, `this.x`, and paths of the config."""
+
+    def __init__(self, config: Config, facts: Facts, item: Item | None = None) -> None:
+        self.config = config
+        self.facts = facts
+        self.item = item
+
+    def lookup(self, path: tuple[str, ...]) -> Any:
+        """The value of a path, or UNKNOWN."""
+        head = path[0]
+        if head == "facts" and len(path) == 2:
+            return self.facts.get(path[1])
+        if head == "target" and len(path) == 2:
+            value = getattr(self.config.target, path[1])
+            return UNKNOWN if value is None else value
+        if head == "this" and self.item is not None:
+            return self.config.value(self.item.path) if len(path) == 1 else self.item.values.get(path[1])
+        return self.config.value(path)
+
+    def call(self, name: str, path: tuple[str, ...]) -> Any:
+        """What one of PATH_FUNCTIONS says about a path."""
+        where: Path = self.item.path if path == ("this",) and self.item is not None else path
+        if name == "has":
+            return self.config.has(where)
+        if name == "written":
+            return self.config.written(where)
+        if name == "is_auto":
+            return self.config.written(where) == "auto"
+        if name == "at_default":
+            return self.config.has(where) and self.config.value(where) == self.config.default(where)
+        return self.config.offloads(where)
+
+
+def judge(rules: Iterable[Rule], config: Config) -> Iterator[Finding]:
+    """Every finding of the rules that have a condition, in the order of the rules."""
+    facts = Facts(config)
+    for rule in rules:
+        if rule.when is None or not rule.applies(config.target.release, config.target.trainer):
+            continue
+        for item in _items(rule, config, facts):
+            scope = Scope(config, facts, item)
+            verdict = evaluate(rule.when, scope)
+            if verdict is not UNKNOWN and verdict:
+                yield _finding(rule, config, item.path, scope)
+
+
+def _items(rule: Rule, config: Config, facts: Facts) -> list[Item]:
+    if not rule.each:
+        return [Item(split(rule.at))]
+    items: list[Item] = []
+    for entry in rule.each:
+        if entry.startswith("facts."):
+            found = facts.get(entry[len("facts.") :])
+            items += [] if found is UNKNOWN else found
+        elif config.has(split(entry)):
+            items.append(Item(split(entry), {"key": split(entry)[-1]}))
+    return items
+
+
+def split(path: str) -> tuple[str, ...]:
+    """The keys of a dotted path of a rule."""
+    return tuple(path.split(".")) if path else ()
+
+
+def _finding(rule: Rule, config: Config, path: Path, scope: Scope) -> Finding:
+    written = config.file_path(path)
+    place = config.document.nearest(written)
+    return emit(rule, place, dotted(written), render(rule.message, scope), render(rule.cure, scope))
+
+
+def emit(rule: Rule, place: Place | None, key: str, message: str, cure: str) -> Finding:
+    """The finding of a rule at a place of the document (None: at its very start)."""
+    start, end = place.span if place is not None else (0, 0)
+    return Finding(rule.code, rule.name, rule.severity, rule.phase, message, key, start, end, cure)
+
+
+def render(template: Tree, scope: Scope) -> str:
+    """A message with its placeholders filled."""
+    return "".join(part if isinstance(part, str) else show(evaluate(part, scope)) for part in template)
+
+
+def show(value: Any) -> str:
+    """A value as a person would write it in a config."""
+    if value is UNKNOWN:
+        return "an unknown value"
+    if isinstance(value, str):
+        return value
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e16:
+        return str(int(value))
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,179 @@
+"""A config against the schema of one release: wrong types and values, unknown and removed keys.
+
+The validator of record is jsonschema: what `violations` reports, it reports. Importing it costs more
+than everything else a clean file needs, so `certainly_valid` asks first, with a check of the few
+keywords the generated schemas use.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path as FilePath
+from typing import Any, Iterator
+
+from dslint.document import Path
+from dslint.releases import number
+
+Schema = dict[str, Any]
+
+_HERE = FilePath(__file__).parent
+FOLDER = _HERE / "schemas" if (_HERE / "schemas").is_dir() else _HERE.parent / "schemas"
+"""Where the schemas are: inside an installed package, or beside it in a checkout."""
+
+
+@lru_cache(maxsize=None)
+def index() -> dict[str, str]:
+    """Release -> file name of its schema, oldest release first."""
+    releases: dict[str, str] = json.loads((FOLDER / "index.json").read_text(encoding="utf-8"))
+    return dict(sorted(releases.items(), key=lambda pair: number(pair[0])))
+
+
+def newest() -> str:
+    """The newest release there is a schema of."""
+    return list(index())[-1]
+
+
+def judged_as(release: str) -> str:
+    """The release whose schema judges `release`: itself, else the newest known one not above it."""
+    known = [name for name in index() if number(name) <= number(release)]
+    return known[-1] if known else next(iter(index()))
+
+
+@lru_cache(maxsize=8)
+def load(release: str) -> Schema:
+    """The schema that judges a release."""
+    schema: Schema = json.loads((FOLDER / index()[judged_as(release)]).read_text(encoding="utf-8"))
+    return schema
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A value the schema refuses: where, by which keyword, and the part of the schema that speaks."""
+
+    path: Path
+    keyword: str
+    schema: Schema
+    value: Any
+
+
+def violations(data: Any, schema: Schema) -> list[Violation]:
+    """What jsonschema reports about a config, one violation a place, in the order of paths."""
+    if certainly_valid(data, schema):
+        return []
+    from jsonschema import Draft202012Validator
+
+    found: dict[Path, Violation] = {}
+    for error in Draft202012Validator(schema).iter_errors(data):
+        path = tuple(error.absolute_path)
+        keyword = "additionalProperties" if "additionalProperties" in error.schema_path else str(error.validator)
+        if path not in found or keyword == "type":
+            found[path] = Violation(path, keyword, error.schema, error.instance)
+    return list(found.values())
+
+
+_TYPES = {
+    "object": dict,
+    "array": list,
+    "string": str,
+    "boolean": bool,
+    "null": type(None),
+}
+
+
+def certainly_valid(data: Any, schema: Any) -> bool:
+    """Whether a value surely satisfies a schema; False also where this check cannot tell."""
+    if isinstance(schema, bool):
+        return schema
+    return all(
+        keyword in _KEYWORDS and _KEYWORDS[keyword](data, value, schema)
+        for keyword, value in schema.items()
+        if keyword not in _ANNOTATIONS and not keyword.startswith("x-")
+    )
+
+
+_ANNOTATIONS = {"$schema", "$id", "title", "description", "default", "deprecated", "examples", "$comment"}
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _is_type(value: Any, name: str) -> bool:
+    if name == "number":
+        return _is_number(value)
+    if name == "integer":
+        return _is_number(value) and (isinstance(value, int) or value.is_integer())
+    return isinstance(value, _TYPES[name])
+
+
+def _equal(left: Any, right: Any) -> bool:
+    if isinstance(left, bool) or isinstance(right, bool):
+        return left is right
+    return bool(left == right) and not isinstance(left, (dict, list))
+
+
+@lru_cache(maxsize=None)
+def _pattern(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern)
+
+
+def _properties(data: Any, value: Schema, _: Schema) -> bool:
+    return not isinstance(data, dict) or all(
+        certainly_valid(item, value[key]) for key, item in data.items() if key in value
+    )
+
+
+def _additional(data: Any, value: Any, schema: Schema) -> bool:
+    if not isinstance(data, dict) or value is True:
+        return True
+    known = schema.get("properties", {})
+    return all(certainly_valid(item, value) for key, item in data.items() if key not in known)
+
+
+_KEYWORDS: dict[str, Any] = {
+    "type": lambda d, v, _: any(_is_type(d, name) for name in ([v] if isinstance(v, str) else v)),
+    "properties": _properties,
+    "additionalProperties": _additional,
+    "items": lambda d, v, _: not isinstance(d, list) or all(certainly_valid(item, v) for item in d),
+    "enum": lambda d, v, _: any(_equal(d, item) for item in v),
+    "const": lambda d, v, _: _equal(d, v),
+    "pattern": lambda d, v, _: not isinstance(d, str) or _pattern(v).search(d) is not None,
+    "minLength": lambda d, v, _: not isinstance(d, str) or len(d) >= v,
+    "minimum": lambda d, v, _: not _is_number(d) or d >= v,
+    "maximum": lambda d, v, _: not _is_number(d) or d <= v,
+    "exclusiveMinimum": lambda d, v, _: not _is_number(d) or d > v,
+    "exclusiveMaximum": lambda d, v, _: not _is_number(d) or d < v,
+    "required": lambda d, v, _: not isinstance(d, dict) or all(key in d for key in v),
+    "anyOf": lambda d, v, _: any(certainly_valid(d, sub) for sub in v),
+}
+
+
+def unread_keys(data: Any, schema: Schema, path: Path = ()) -> Iterator[Path]:
+    """Keys that DeepSpeed drops without a word: unknown ones in sections that forbid nothing."""
+    if not isinstance(data, dict):
+        return
+    known = schema.get("properties", {})
+    for key, value in data.items():
+        if key in known:
+            yield from unread_keys(value, known[key], (*path, key))
+        elif schema.get("x-unknown-keys") == "ignored" or (
+            schema.get("x-unknown-keys") == "forbidden" and value == "auto"
+        ):
+            yield (*path, key)
+
+
+def deprecated_keys(data: Any, schema: Schema, path: Path = ()) -> Iterator[tuple[Path, Schema]]:
+    """Keys of the config that the release still reads, but tells to replace."""
+    if not isinstance(data, dict):
+        return
+    for key, value in data.items():
+        sub = schema.get("properties", {}).get(key)
+        if sub is None:
+            continue
+        if sub.get("deprecated") and "not" not in sub:
+            yield (*path, key), sub
+        else:
+            yield from deprecated_keys(value, sub, (*path, key))

@@ -1,0 +1,27 @@
+"""`--show-config`: every value DeepSpeed will use and where it comes from."""
+
+from __future__ import annotations
+
+from dslint.config import Config
+from dslint.document import dotted
+from dslint.expression import UNKNOWN
+from dslint.rules import show
+
+_ORIGIN = {"file": "the file", "default": "default", "dropped": 'default, for DeepSpeed drops "auto" here',
+           "filled": "filled by the trainer", "derived": "derived", "deprecated": "deprecated key"}  # fmt: skip
+
+
+def show_config(config: Config) -> str:
+    """One line a value: path = value, then its origin. Not given and without a default: left out."""
+    target = config.target
+    lines = [f"# {config.document.name}: DeepSpeed {target.release} ({target.release_reason}), "
+             f"trainer {target.trainer} ({target.trainer_reason})"]  # fmt: skip
+    for path in config.leaves():
+        value, origin = config.value(path), config.origin(path)
+        if value is None and origin.kind == "default":
+            continue
+        text = "?" if value is UNKNOWN else f'"{value}"' if isinstance(value, str) else show(value)
+        detail = f": {origin.detail}" if origin.detail else ""
+        line = f"{dotted(path)} = {text}  # {_ORIGIN[origin.kind]}{detail}"
+        lines.append("".join(c if c.isprintable() else ascii(c)[1:-1] for c in line))
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,80 @@
+"""Did you mean: the known name nearest to an unknown one, and the section it belongs to."""
+
+from __future__ import annotations
+
+from typing import Any, Iterable
+
+from dslint.document import Path
+
+Schema = dict[str, Any]
+
+
+def distance(left: str, right: str, limit: int) -> int:
+    """Edits (insert, delete, replace, swap neighbours) between two words; `limit` + 1 when more."""
+    if abs(len(left) - len(right)) > limit:
+        return limit + 1
+    before: list[int] = []
+    row = list(range(len(right) + 1))
+    for i, a in enumerate(left, 1):
+        current = [i]
+        for j, b in enumerate(right, 1):
+            cost = min(row[j] + 1, current[j - 1] + 1, row[j - 1] + (a != b))
+            if i > 1 and j > 1 and a == right[j - 2] and left[i - 2] == b:
+                cost = min(cost, before[j - 2] + 1)
+            current.append(cost)
+        if min(current) > limit:
+            return limit + 1
+        before, row = row, current
+    return row[-1]
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """The known name that `word` is most likely a misspelling of, or None.
+
+    Near is one edit in five characters, at most three; case, dashes and underscores are free.
+    """
+    plain = _plain(word)
+    limit = min(3, max(1, len(plain) // 5)) if len(plain) > 2 else 0
+    best: tuple[int, str] | None = None
+    for name in known:
+        other = _plain(name)
+        d = 0 if other == plain else distance(plain, other, limit)
+        if d <= limit and (best is None or (d, name) < best):
+            best = (d, name)
+    return best[1] if best else None
+
+
+def _plain(word: str) -> str:
+    return word.lower().replace("-", "").replace("_", "").replace(" ", "")
+
+
+def elsewhere(key: str, schema: Schema, section: Path) -> list[Path]:
+    """Paths of other sections that have a key of this very name, the nearest relative first."""
+    found: list[Path] = []
+    _search(key, schema, (), found)
+    found = [path for path in found if path[:-1] != section and not _common(key)]
+    return sorted(found, key=lambda path: (-_shared(path, section), len(path), path))
+
+
+_EVERYWHERE = {"enabled", "type", "params", "name", "seed", "debug", "verbose", "profile", "dtype", "tag"}
+
+
+def _common(key: str) -> bool:
+    """Names that many sections use: the same word elsewhere says nothing about this one."""
+    return key in _EVERYWHERE
+
+
+def _shared(left: Path, right: Path) -> int:
+    count = 0
+    for a, b in zip(left, right):
+        if a != b:
+            break
+        count += 1
+    return count
+
+
+def _search(key: str, schema: Schema, path: Path, found: list[Path]) -> None:
+    for name, sub in schema.get("properties", {}).items():
+        if name == key and "not" not in sub:
+            found.append((*path, sub.get("x-canonical", name)))
+        _search(key, sub, (*path, name), found)

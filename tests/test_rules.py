@@ -1,0 +1,79 @@
+"""Every rule is tested by the examples in its own file; this runs them, and checks what all rules share."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dslint import schema as schemas
+from dslint.config import schema_at
+from dslint.expression import paths
+from dslint.facts import REGISTRY
+from dslint.finding import FileReport
+from dslint.lint import Options, lint
+from dslint.releases import holds
+from dslint.rulefile import HERE, SOURCES, compile_folder, outputs
+from dslint.rules import Rule, from_data, load
+
+RULES = [from_data(data) for data in compile_folder(SOURCES)]
+EXAMPLES = [
+    pytest.param(rule, example, id=f"{rule.name}-{'bad' if 'bad' in example else 'good'}-{i}")
+    for rule in RULES
+    for i, example in enumerate(rule.examples)
+]
+
+
+def run(example: dict[str, Any]) -> FileReport:
+    config = example.get("bad", example.get("good"))
+    text = config if isinstance(config, str) else json.dumps(config, indent=2)
+    release = example.get("deepspeed", schemas.newest())
+    options = Options(release, trainer=example.get("trainer", "raw"), gpus=example.get("gpus"))
+    return lint(text.encode(), "example.json", options, RULES)
+
+
+@pytest.mark.parametrize("rule, example", EXAMPLES)
+def test_example(rule: Rule, example: dict[str, Any]) -> None:
+    findings = run(example).findings
+    if "bad" in example:
+        keys = [f.key for f in findings if f.code == rule.code]
+        assert example["at"] in keys, [(f.code, f.key, f.message) for f in findings]
+    else:
+        assert [(f.code, f.key, f.message) for f in findings if f.severity != "info"] == []
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+def test_rule_speaks_of_keys_that_exist(rule: Rule) -> None:
+    """Every path a rule names exists in the schema of some release the rule holds for."""
+    trees = [rule.when or ["const", True], *(p for t in (rule.message, rule.cure) for p in t if isinstance(p, list))]
+    named = [path for tree in trees for path in paths(tree)]
+    named += [tuple(place.split(".")) for place in (*rule.each, rule.at) if place]
+    releases = [release for release in schemas.index() if holds(rule.deepspeed, release)]
+    assert releases, f"no release is {rule.deepspeed}"
+    known = [schemas.load(release) for release in dict.fromkeys((releases[0], releases[len(releases) // 2], releases[-1]))]
+    for path in named:
+        if path[0] == "facts":
+            assert path[1] in REGISTRY
+        elif path[0] not in ("target", "this"):
+            free = path[:2] in (("optimizer", "params"), ("scheduler", "params"))
+            assert free or any(schema_at(schema, path) for schema in known), ".".join(path)
+
+
+def test_every_finding_of_a_rule_has_an_example() -> None:
+    without = [r.name for r in RULES if r.when is not None and not any("bad" in e for e in r.examples)]
+    assert without == []
+
+
+def test_compiled_rules_are_in_step_with_the_rule_files() -> None:
+    for name, text in outputs(compile_folder(SOURCES)).items():
+        assert (HERE / name).read_text(encoding="utf-8") == text, "run: python -m dslint.rulefile"
+
+
+def test_file_names_are_rule_names() -> None:
+    assert sorted(path.stem for path in Path(SOURCES).glob("*.yaml")) == sorted(rule.name for rule in RULES)
+
+
+def test_loading_needs_no_rule_file() -> None:
+    assert [rule.code for rule in load()] == [rule.code for rule in RULES]
