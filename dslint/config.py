@@ -163,10 +163,21 @@ class Config:
             return (UNKNOWN if stage is UNKNOWN else stage == 3), Origin("derived", "true at stage 3 only")
         return schema.get("default"), Origin("default")
 
+    def _collect(self, schema: Schema, path: Path, found: list[Path]) -> None:
+        for key, sub in properties(schema).items():
+            below = (*path, key)
+            if "x-canonical" in sub or sub.get("deprecated"):
+                continue
+            optional = "default" in sub and sub["default"] is None and not self.has(below)
+            if properties(sub) and not (optional and self.value((*below, "device")) in (None, "none")):
+                self._collect(sub, below, found)
+            else:
+                found.append(below)
+
     def leaves(self) -> list[Path]:
         """Every path the effective config has a value for: the schema's keys, then the file's others."""
         found: list[Path] = []
-        _collect(self.schema, (), found)
+        self._collect(self.schema, (), found)
         known = set(found)
         extra: list[Path] = []
         _collect_data(self.data, (), extra)
@@ -180,8 +191,15 @@ def properties(schema: Schema | None) -> dict[str, Schema]:
 
 
 def spellings(schema: Schema | None, key: str) -> list[str]:
-    """The canonical key, then the other spellings that DeepSpeed reads as the same."""
-    others = [name for name, sub in properties(schema).items() if sub.get("x-canonical") == key]
+    """The canonical key, then the other spellings that DeepSpeed reads as the same.
+
+    An old name of a whole section (`bfloat16`) counts as a spelling of the new one.
+    """
+    others = [
+        name
+        for name, sub in properties(schema).items()
+        if sub.get("x-canonical") == key or (sub.get("x-replaced-by") == key and "properties" in sub)
+    ]
     return [key, *others]
 
 
@@ -263,16 +281,6 @@ def _as_number(kind: str, raw: Any, lax: bool) -> Any:
     if isinstance(raw, (int, float)):
         return raw
     return UNKNOWN
-
-
-def _collect(schema: Schema, path: Path, found: list[Path]) -> None:
-    for key, sub in properties(schema).items():
-        if "x-canonical" in sub or sub.get("deprecated"):
-            continue
-        if properties(sub):
-            _collect(sub, (*path, key), found)
-        else:
-            found.append((*path, key))
 
 
 def _collect_data(value: Any, path: Path, found: list[Path]) -> None:

@@ -20,6 +20,9 @@ Rules = dict[str, Rule]
 _ON_PURPOSE = ("_", "//", "#", "$", "-", "comment", "x-")
 """Beginnings of keys by which people comment or switch off on purpose."""
 
+_NO_BOUND = 2**62
+"""A maximum beyond this is that of the machine's integers, not one to tell people about."""
+
 _KINDS = {"integer": "an integer", "number": "a number", "boolean": "true or false", "string": "a string",
           "object": "an object", "array": "a list", "null": "null"}  # fmt: skip
 
@@ -61,12 +64,11 @@ def _unknown(config: Config, rules: Rules, path: Path, refused: bool) -> Finding
     present = schema_at_data(config.data, section)
     near = nearest(key, [name for name in known if name not in present and "not" not in known[name]])
     places = [] if near else elsewhere(key, config.schema, section)
+    home = dotted(places[0][:-1]) or "the top level" if places else ""
     if near:
         cure = f"did you mean {near}?"
     elif places:
-        home = places[0][:-1]
-        spelled = "" if places[0][-1] == key else f" as {places[0][-1]}"
-        cure = f"move it to {dotted(home) or 'the top level'}{spelled}"
+        cure = f"write it as {dotted(places[0])}" if places[0][-1] != key else f"move it to {home}"
     else:
         cure = "remove it, or put an underscore before its name to keep it as a note"
     if refused:
@@ -76,7 +78,7 @@ def _unknown(config: Config, rules: Rules, path: Path, refused: bool) -> Finding
         message = f"nobody reads {key}: DeepSpeed drops a key it does not know in {where} without a word"
         return _at(config, rules["misspelled-key"], path, message, cure)
     if places:
-        message = f"nobody reads {key} in {where}: it belongs under {dotted(places[0][:-1]) or 'the top level'}"
+        message = f"nobody reads {key} in {where}; DeepSpeed reads {dotted(places[0])}"
         return _at(config, rules["misplaced-key"], path, message, cure)
     message = f"DeepSpeed does not read {key} in {where} and drops it without a word"
     return _at(config, rules["unread-key"], path, message, cure)
@@ -135,13 +137,13 @@ def expectation(schema: Schema) -> str:
     low, above = schema.get("minimum"), schema.get("exclusiveMinimum")
     high, below = schema.get("maximum"), schema.get("exclusiveMaximum")
     if "integer" in types or "number" in types:
-        if low is not None and high is not None:
+        if low is not None and high is not None and high < _NO_BOUND:
             words += f" from {show(low)} to {show(high)}"
         elif low is not None:
             words += f" of at least {show(low)}"
         elif above is not None:
             words += f" above {show(above)}"
-        elif high is not None:
+        elif high is not None and high < _NO_BOUND:
             words += f" of at most {show(high)}"
         elif below is not None:
             words += f" below {show(below)}"

@@ -49,19 +49,18 @@ def _plain(word: str) -> str:
 
 
 def elsewhere(key: str, schema: Schema, section: Path) -> list[Path]:
-    """Paths of other sections that have a key of this very name, the nearest relative first."""
+    """Paths at which DeepSpeed reads a key of this very name, the nearest relative of `section` first.
+
+    A deprecated name leads to what replaced it.
+    """
     found: list[Path] = []
-    _search(key, schema, (), found)
-    found = [path for path in found if path[:-1] != section and not _common(key)]
-    return sorted(found, key=lambda path: (-_shared(path, section), len(path), path))
+    if key not in _EVERYWHERE:
+        _search(key, schema, (), found)
+    return sorted(dict.fromkeys(found), key=lambda path: (-_shared(path, section), len(path), path))
 
 
 _EVERYWHERE = {"enabled", "type", "params", "name", "seed", "debug", "verbose", "profile", "dtype", "tag"}
-
-
-def _common(key: str) -> bool:
-    """Names that many sections use: the same word elsewhere says nothing about this one."""
-    return key in _EVERYWHERE
+"""Names that many sections use: the same word elsewhere says nothing about this one."""
 
 
 def _shared(left: Path, right: Path) -> int:
@@ -76,5 +75,11 @@ def _shared(left: Path, right: Path) -> int:
 def _search(key: str, schema: Schema, path: Path, found: list[Path]) -> None:
     for name, sub in schema.get("properties", {}).items():
         if name == key and "not" not in sub:
-            found.append((*path, sub.get("x-canonical", name)))
+            replacement = sub.get("x-replaced-by", "")
+            if not replacement:
+                found.append((*path, sub.get("x-canonical", name)))
+            elif " " not in replacement:
+                keys = tuple(replacement.split("."))
+                inside = keys[0] in schema.get("properties", {})
+                found.append((*path, *keys) if inside else keys)
         _search(key, sub, (*path, name), found)

@@ -69,13 +69,20 @@ def _given(config: Config) -> Batch | None:
 
 @fact
 def data_parallel_ranks(config: Config) -> Any:
-    """Ranks that see different data: the processes, divided by sequence_parallel_size where given."""
+    """Ranks that see different data: the processes, divided by sequence_parallel_size where given.
+
+    deepspeed.initialize reads the file into a dict first, so the division holds for files as well; with
+    data_parallel_size beside it, that one counts (deepspeed/__init__.py, initialize, 0.19.8).
+    """
     gpus = config.target.gpus
     if gpus is None:
         return UNKNOWN
     size = config.written(("sequence_parallel_size",))
     if size is None or config.target.release_number < (0, 17, 0):
         return gpus
+    mesh = config.written(("data_parallel_size",))
+    if isinstance(mesh, int):
+        return mesh
     return gpus / size if isinstance(size, (int, float)) and size else UNKNOWN
 
 

@@ -74,7 +74,7 @@ def read_json(text: str, name: str) -> Document:
     doc.root = reading.root
     doc.problems = sorted(reading.problems, key=lambda problem: problem.span)
     doc.departures = sorted(reading.departures, key=lambda departure: departure.span)
-    if "\0" in text and doc.problems:
+    if "\0" in text and _refused(doc.problems):
         doc.problems = [_binary_file(reading.text)]
     if "\r\n" in text:
         _restore_line_ends(doc)
@@ -85,12 +85,17 @@ def _read(text: str) -> _Reading:
     """The reading that tells most: of a refused text that with the likeliest cause."""
     reading = _Reading(text)
     reading.read()
-    if reading.problems and reading.swallowed:
+    if reading.swallowed and _refused(reading.problems):
         # Unquoted text took brackets or pairs for its own, so what came later was misread.
         meant = _Reading(text, as_meant=True)
         meant.read()
         return meant if meant.problems else reading
     return reading
+
+
+def _refused(problems: list[Problem]) -> bool:
+    """Whether the loader itself fails on the syntax, rather than DeepSpeed on what it read."""
+    return any(problem.rule not in ("empty-file", "not-an-object", "duplicate-key") for problem in problems)
 
 
 def _binary_file(text: str) -> Problem:
@@ -534,6 +539,8 @@ class _Reading:
     def _bad_key(self) -> tuple[str, Span] | None:
         """Text that is no key: find what its author left out, and where to read on."""
         text, start = self.text, self.pos
+        if self.fatal is None:
+            self.fatal = False  # whatever is found out below
         if re.compile(_CONFLICT).match(text, start):
             self.fault(Span(start, start + 7), "the mark of an unfinished merge", "resolve the merge conflict")
             self.pos = self._line_end(start)
