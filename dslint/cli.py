@@ -16,9 +16,10 @@ from dslint import schema as schemas
 from dslint.discover import below, is_config
 from dslint.finding import SEVERITIES, FileReport, at_least
 from dslint.installed import installed_release
-from dslint.lint import Options, chosen, configure, lint
+from dslint.lint import Options, chosen, configure, lint, lint_releases
 from dslint.releases import number
 from dslint.report import FORMATS, renderer
+from dslint.repository import asked_release
 from dslint.rules import Rule, load, no_such_rule
 from dslint.settings import TRAINERS, UsageError
 
@@ -63,7 +64,8 @@ def arguments() -> argparse.ArgumentParser:
                    help="config files, directories to search, or - for standard input (default: search .)")
     target = p.add_argument_group("what to judge for")
     target.add_argument("--deepspeed", metavar="RELEASE",
-                        help="DeepSpeed release (default: the installed one, else the newest known)")
+                        help="DeepSpeed release, or a range such as 0.14.4..0.19.8 (default: the one the repository "
+                             "sets, locks or pins, else the installed one, else the newest known)")
     target.add_argument("--trainer", choices=TRAINERS, metavar="NAME",
                         help=f"who loads the config: {', '.join(TRAINERS)} (default: inferred from the file)")
     target.add_argument("--gpus", type=positive, metavar="N", help="processes, one GPU each (default: unknown)")
@@ -146,7 +148,8 @@ def run(args: argparse.Namespace) -> int:
         return say(explain(args.explain, rules))
     if args.list_rules:
         return say("".join(f"{r.code}  {r.severity:7}  {r.phase:10}  {r.name}: {r.summary}\n" for r in rules))
-    release, reason = target_release(args.deepspeed)
+    releases, reason = target_releases(args.deepspeed)
+    release = releases[-1]
     if args.print_schema:
         import json
 
@@ -157,7 +160,10 @@ def run(args: argparse.Namespace) -> int:
         from dslint.show import show_config
 
         return say("".join(show_config(configure_file(raw, name, options)) for name, raw in inputs))
-    reports = [lint(raw, name, options, rules) for name, raw in inputs]
+    reports = [
+        lint(raw, name, options, rules) if len(releases) == 1 else lint_releases(raw, name, options, rules, releases)
+        for name, raw in inputs
+    ]
     if not reports and not failed and not args.filter:
         raise UsageError(nothing_found(args.paths))
     failed = publish(args, reports) or failed
@@ -196,20 +202,41 @@ def known_selectors(rules: list[Rule], selectors: tuple[str, ...]) -> None:
             raise no_such_rule(selector, rules)
 
 
-def target_release(asked: str | None) -> tuple[str, str]:
-    """The release to judge for, and why this one."""
+def target_releases(asked: str | None) -> tuple[list[str], str]:
+    """The releases to judge for, oldest first, and why these."""
+    oldest = next(iter(schemas.index()))
     if asked is not None:
-        try:
-            number(asked)
-        except ValueError as error:
-            raise UsageError(f"--deepspeed: {error}") from None
-        if number(asked) < number(next(iter(schemas.index()))):
-            raise UsageError(f"--deepspeed: releases before {next(iter(schemas.index()))} are not known")
-        return asked, "given"
+        return releases_of(asked, "--deepspeed"), "given"
+    try:
+        named = asked_release(Path.cwd())
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    if named is not None:
+        release, where = named
+        if ".." in release or number(release) >= number(oldest):
+            return releases_of(release, where), where
     installed = installed_release(sys.path)
-    if installed is not None and number(installed) >= number(next(iter(schemas.index()))):
-        return installed, "installed"
-    return schemas.newest(), "newest known"
+    if installed is not None and number(installed) >= number(oldest):
+        return [installed], "installed"
+    return [schemas.newest()], "newest known"
+
+
+def releases_of(text: str, where: str) -> list[str]:
+    """The releases that "0.16.4" or "0.14.4..0.19.8" means. Raises UsageError, which names `where`."""
+    known = list(schemas.index())
+    first, dots, last = text.partition("..")
+    try:
+        low, high = number(first), number(last if dots else first)
+    except ValueError as error:
+        raise UsageError(f"{where}: {error}") from None
+    if low < number(known[0]):
+        raise UsageError(f"{where}: DeepSpeed releases before {known[0]} are not known")
+    if not dots:
+        return [first]
+    within = [release for release in known if low <= number(release) <= high]
+    if not within:
+        raise UsageError(f"{where}: no known DeepSpeed release lies in {text}; they go up to {known[-1]}")
+    return within
 
 
 def gather(args: argparse.Namespace) -> tuple[list[tuple[str, bytes]], bool]:

@@ -104,10 +104,10 @@ def _refused(config: Config, rules: Rules, violation: Violation) -> Finding:
     if violation.value is None:
         message = f"{name} is null, which DeepSpeed does not take for absent: DeepSpeedConfig raises"
         return _at(config, rules["null-value"], path, message, f"remove the key, or give {expected}")
-    if violation.keyword in ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"):
-        rule = rules["out-of-range"]
-    elif schema.get("x-values") and not isinstance(violation.value, (dict, list)):
+    if schema.get("x-values") and not isinstance(violation.value, (dict, list)):
         rule = rules["invalid-value"]
+    elif violation.keyword in ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"):
+        rule = rules["out-of-range"]
     else:
         rule = rules["wrong-type"]
     message = f"{name} takes {expected}, not {got}: DeepSpeedConfig raises"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Iterable, Sequence
 
 from dslint import schema as schemas
 from dslint.config import Config
@@ -45,8 +46,48 @@ def lint(raw: bytes, name: str, options: Options, rules: list[Rule]) -> FileRepo
     findings = list(_findings(document, config, {rule.name: rule for rule in rules}, heard))
     codes = {rule.code for rule in heard}
     findings = [finding for finding in findings if finding.code in codes]
-    findings.sort(key=lambda f: (f.start, SEVERITIES.index(f.severity), f.code, f.key))
-    return FileReport(document, config.target, list(dict.fromkeys(findings)))
+    return FileReport(document, config.target, in_order(findings))
+
+
+def lint_releases(
+    raw: bytes, name: str, options: Options, rules: list[Rule], releases: Sequence[str]
+) -> FileReport:
+    """What there is to say for a range of releases: each finding once, with the releases it holds in."""
+    seen: dict[tuple[str, str, int], list[str]] = {}
+    latest: dict[tuple[str, str, int], Finding] = {}
+    report = None
+    for release in releases:
+        report = lint(raw, name, replace(options, release=release), rules)
+        for finding in report.findings:
+            identity = (finding.code, finding.key, finding.start)
+            seen.setdefault(identity, []).append(release)
+            latest[identity] = finding
+    assert report is not None, "a range holds at least one release"
+    findings = [
+        finding if len(seen[key]) == len(releases) else replace(finding, releases=spans(seen[key], releases))
+        for key, finding in latest.items()
+    ]
+    target = replace(report.target, release=f"{releases[0]}..{releases[-1]}")
+    return FileReport(report.document, target, in_order(findings))
+
+
+def spans(some: Sequence[str], among: Sequence[str]) -> str:
+    """Releases in words, runs of neighbours joined: "0.14.4 to 0.16.9, 0.17.2"."""
+    runs: list[list[str]] = []
+    for release in among:
+        if release not in some:
+            runs.append([])
+        elif runs:
+            runs[-1].append(release)
+        else:
+            runs.append([release])
+    return ", ".join(run[0] if len(run) == 1 else f"{run[0]} to {run[-1]}" for run in runs if run)
+
+
+def in_order(findings: Iterable[Finding]) -> list[Finding]:
+    """Findings in the order of the text, the worst first where they stand at one place, none twice."""
+    key = lambda f: (f.start, SEVERITIES.index(f.severity), f.code, f.key)  # noqa: E731
+    return list(dict.fromkeys(sorted(findings, key=key)))
 
 
 def configure(document: Document, options: Options) -> Config:

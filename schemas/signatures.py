@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import sys
 import textwrap
 from typing import Any, Iterator
 
@@ -21,6 +22,18 @@ class _Called(BaseException):
     def __init__(self, cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]):
         super().__init__()
         self.cls, self.args_seen, self.kwargs = cls, args, kwargs
+        self.popped = set(Spy.popped)
+
+
+class Spy(dict):  # type: ignore[type-arg]
+    """A dict that tells which keys were taken out of it."""
+
+    popped: set[Any] = set()
+
+    def pop(self, key: Any, *default: Any) -> Any:
+        if key in self:
+            Spy.popped.add(key)
+        return super().pop(key, *default)
 
 
 def keywords(cls: type, skip: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -99,6 +112,7 @@ class _Bench:
 
         if hasattr(deepspeed, "set_optimizer_flags"):
             helpers.append(deepspeed.set_optimizer_flags)
+        self.flags = _flags()
         self.mentioned = sorted({w for f in [cls._configure_basic_optimizer, *helpers] for w in _constants(f)})
         for value in vars(cls).values():
             if isinstance(value, tuple) and value and all(isinstance(v, str) for v in value):
@@ -123,7 +137,7 @@ class _Bench:
                 return name
 
             def optimizer_params(self) -> dict[str, Any]:
-                return dict(params)
+                return Spy(params)
 
             def zero_use_cpu_optimizer(self) -> bool:
                 return offload
@@ -150,6 +164,8 @@ class _Bench:
         for flag, weight in zip((True, False), weights):
             weight.use_muon = flag
         saved = {c: c.__dict__.get("__init__") for c in self.classes}
+        Spy.popped.clear()
+        self.engine.dict = Spy
         try:
             for c in self.classes:
                 c.__init__ = make(c)  # type: ignore[misc]
@@ -159,6 +175,7 @@ class _Bench:
         except Exception as error:
             return error
         finally:
+            del self.engine.dict
             for c, init in saved.items():
                 if init is None:
                     del c.__init__
@@ -169,11 +186,9 @@ class _Bench:
     def parameters(self, name: str, offload: bool, extra: dict[str, Any]) -> tuple[type, list[str]] | None:
         """(class, parameter names) for an optimizer of this name."""
         first = self.call(name, extra, offload)
-        if not isinstance(first, _Called):
+        if not isinstance(first, _Called) or first.cls not in self.signatures:
             return None
-        signature = self.signatures.get(first.cls)
-        if signature is None:
-            return None
+        signature = list(self.signatures[first.cls])[len(first.args_seen) - 1 :]
         injected = set(first.kwargs)
         taken = []
         for candidate in [*signature, *(m for m in self.mentioned if m not in signature)]:
@@ -181,55 +196,29 @@ class _Bench:
             result = self.call(name, {**extra, candidate: sentinel}, offload)
             if not isinstance(result, _Called):
                 continue
-            direct = result.kwargs.get(candidate) is sentinel
-            if direct and result.cls is first.cls:
+            if candidate in result.popped or candidate in self.flags.get(name, ()):
+                taken.append(candidate)
+            elif result.kwargs.get(candidate) is sentinel:
                 if candidate in signature and candidate not in injected:
                     taken.append(candidate)
-            elif _contains([result.args_seen, result.kwargs], sentinel) or result.cls is not first.cls:
+            elif _contains([result.args_seen, result.kwargs], sentinel):
                 taken.append(candidate)
-        for candidate in self.mentioned:
-            if candidate not in taken and candidate in self.popped(name):
-                taken.append(candidate)
-        return first.cls, sorted(set(taken) - {"max_grad_norm"}, key=lambda n: (n not in signature, n))
-
-    def popped(self, name: str) -> list[str]:
-        """Parameters DeepSpeed takes for itself before the constructor sees them."""
-        out = []
-        for candidate in self.mentioned:
-            result = self.call(name, {candidate: None}, False)
-            if isinstance(result, _Called) and candidate in _popped_names(self.engine, self.mentioned):
-                if candidate not in result.kwargs:
-                    out.append(candidate)
-        return out
+        return first.cls, sorted({*taken} - {"max_grad_norm"}, key=lambda n: (n not in signature, n))
 
 
-def _popped_names(engine: Any, mentioned: list[str]) -> set[str]:
-    """Names given to pop() where the optimizer is configured, and read by set_optimizer_flags."""
+def _flags() -> dict[str, set[str]]:
+    """Parameters that only deepspeed.set_optimizer_flags reads."""
     import deepspeed
 
-    cls = engine.DeepSpeedEngine
-    functions = [cls._configure_basic_optimizer, getattr(cls, "get_optimizer_configuration", None)]
-    out: set[str] = set()
-    for function in functions:
-        if function is None:
-            continue
-        tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
-        scope = function.__globals__
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "pop":
-                arg = node.args[0]
-                if isinstance(arg, ast.Constant):
-                    out.add(arg.value)
-                elif isinstance(arg, ast.Name):
-                    out.add(scope.get(arg.id))
-    flags = getattr(deepspeed, "set_optimizer_flags", None)
-    if flags is not None:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(flags)))
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get":
-                if node.args and isinstance(node.args[0], ast.Constant):
-                    out.add(node.args[0].value)
-    return {n for n in out if n in mentioned}
+    function = getattr(deepspeed, "set_optimizer_flags", None)
+    if function is None:
+        return {}
+    out = set()
+    for node in ast.walk(ast.parse(textwrap.dedent(inspect.getsource(function)))):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get":
+            if node.args and isinstance(node.args[0], ast.Constant):
+                out.add(node.args[0].value)
+    return {"muon": out}
 
 
 def torch_optimizers(torch: Any) -> dict[str, type]:
@@ -249,6 +238,7 @@ def optimizers(parser: Any) -> dict[str, Any]:
     bench = _Bench()
     names = sorted(getattr(parser.module, "DEEPSPEED_OPTIMIZERS", []))
     flags = [w for w in bench.mentioned if w == "torch_adam"]
+    sys.unraisablehook = lambda _: None  # half-made optimizers complain when they are deleted
     table: dict[str, Any] = {}
     for name in names:
         entry: dict[str, Any] = {}

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dslint import __version__
@@ -208,6 +208,7 @@ ds.json:6:3 error[DS101] unknown-key
         output = show("text", [FileReport(document, TARGET, findings)])
         assert len(output) < 10_000 * len(findings)
 
+    @settings(deadline=None)  # a busy machine is no fault
     @given(st.text(min_size=1), st.integers(0, 400), st.integers(0, 400))
     def test_no_text_breaks_the_frame(self, text: str, start: int, length: int) -> None:
         start = min(start, len(text))
@@ -306,6 +307,7 @@ class TestJson:
         assert report["findings"][0]["message"] == f"<{nasty}>"
         assert report["findings"][0]["key"] == nasty
 
+    @settings(deadline=None)
     @given(st.text(st.characters(codec=None)))
     def test_any_message_survives(self, message: str) -> None:
         output = show("json", one("{}", find("{}", "{", message=message)))
@@ -358,6 +360,7 @@ class TestGithub:
         assert properties["file"] == "a,b:c%0A/x=y.json"
         assert data.startswith("a,b:c%0A/x=y.json:1:1: DS101 ")
 
+    @settings(deadline=None)
     @given(st.text(st.characters(codec=None)), st.text(st.characters(codec=None), min_size=1))
     def test_the_runner_reads_back_what_was_meant(self, message: str, name: str) -> None:
         name = name.removeprefix("./")

@@ -29,6 +29,7 @@ import argparse
 import atexit
 import contextlib
 import copy
+import importlib
 import json
 import os
 import re
@@ -327,7 +328,6 @@ def _prepare() -> None:
 
     torch.set_num_threads(1)
     import deepspeed
-    import deepspeed.comm.torch
     from deepspeed.accelerator import get_accelerator
 
     if "TORCH_EXTENSIONS_DIR" not in os.environ:
@@ -338,7 +338,8 @@ def _prepare() -> None:
     accelerator = get_accelerator()
     type(accelerator).is_fp16_supported = lambda self: True
     # All-reduce through /dev/shm is for inference on CPUs; without it no segment outlives a killed rank.
-    deepspeed.comm.torch.build_shm_op = lambda: None
+    backend = importlib.import_module("deepspeed.comm.torch")  # the attribute of that name is torch itself
+    vars(backend)["build_shm_op"] = lambda: None
 
 
 def _load_operators(case: dict[str, Any], loaded: set[str]) -> None:
@@ -350,6 +351,10 @@ def _load_operators(case: dict[str, Any], loaded: set[str]) -> None:
     for name, pattern in OPERATORS.items():
         if name not in loaded and re.search(pattern, text):
             loaded.add(name)
+            for lock in Path(os.environ["TORCH_EXTENSIONS_DIR"]).glob("*/lock"):  # of a build that was killed
+                with contextlib.suppress(OSError):
+                    if time.time() - lock.stat().st_mtime > 1200:
+                        lock.unlink()
             with contextlib.suppress(Exception):
                 get_accelerator().create_op_builder(name).load(verbose=False)
 
