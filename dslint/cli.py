@@ -8,8 +8,9 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NoReturn, Sequence
+from typing import NoReturn
 
 from dslint import __version__
 from dslint import schema as schemas
@@ -47,7 +48,9 @@ class Parser(argparse.ArgumentParser):
 
             word = message.split(": ", 1)[1].split()[0]
             near = nearest(word.split("=")[0], [s for a in self._actions for s in a.option_strings])
-            message = f"unknown option {word}" + (f"; did you mean {near}?" if near else "; see dslint --help")
+            message = f"unknown option {word}" + (
+                f"; did you mean {near}?" if near else "; see dslint --help"
+            )
         raise UsageError(message)
 
 
@@ -55,42 +58,85 @@ def arguments() -> argparse.ArgumentParser:
     """The parser of the command line."""
     p = Parser(
         prog="dslint",
-        description="Lint DeepSpeed configs: what this DeepSpeed release will do with the file, before the job is queued.",
+        description="Lint DeepSpeed configs: what DeepSpeed will do with the file, before the job is queued.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    p.add_argument("paths", nargs="*", metavar="PATH",
-                   help="config files, directories to search, or - for standard input (default: search .)")
+    p.add_argument(
+        "paths",
+        nargs="*",
+        metavar="PATH",
+        help="config files, directories to search, or - for standard input (default: search .)",
+    )
     target = p.add_argument_group("what to judge for")
-    target.add_argument("--deepspeed", metavar="RELEASE",
-                        help="DeepSpeed release, or a range such as 0.14.4..0.19.8 (default: the one the repository "
-                             "sets, locks or pins, else the installed one, else the newest known)")
-    target.add_argument("--trainer", choices=TRAINERS, metavar="NAME",
-                        help=f"who loads the config: {', '.join(TRAINERS)} (default: inferred from the file)")
-    target.add_argument("--gpus", type=positive, metavar="N", help="processes, one GPU each (default: unknown)")
+    target.add_argument(
+        "--deepspeed",
+        metavar="RELEASE",
+        help="DeepSpeed release, or a range such as 0.14.4..0.19.8 (default: the one the repository "
+        "sets, locks or pins, else the installed one, else the newest known)",
+    )
+    target.add_argument(
+        "--upgrade-from",
+        metavar="RELEASE",
+        help="report only what changes for the file between this release and --deepspeed",
+    )
+    target.add_argument(
+        "--trainer",
+        choices=TRAINERS,
+        metavar="NAME",
+        help=f"who loads the config: {', '.join(TRAINERS)} (default: inferred from the file)",
+    )
+    target.add_argument(
+        "--gpus", type=positive, metavar="N", help="processes, one GPU each (default: unknown)"
+    )
     rules = p.add_argument_group("rules")
-    rules.add_argument("--select", type=words, default=(), metavar="RULES",
-                       help="only these: codes (DS401), families (DS4), names, ALL; comma-separated")
+    rules.add_argument(
+        "--select",
+        type=words,
+        default=(),
+        metavar="RULES",
+        help="only these: codes (DS401), families (DS4), names, ALL; comma-separated",
+    )
     rules.add_argument("--ignore", type=words, default=(), metavar="RULES", help="all but these")
-    rules.add_argument("--fail-on", choices=(*SEVERITIES, "never"), default="error", metavar="SEVERITY",
-                       help="least severity that makes the exit code 1: error (default), warning, info, never")
+    rules.add_argument(
+        "--fail-on",
+        choices=(*SEVERITIES, "never"),
+        default="error",
+        metavar="SEVERITY",
+        help="least severity that makes the exit code 1: error (default), warning, info, never",
+    )
     out = p.add_argument_group("output")
-    out.add_argument("--format", choices=FORMATS, metavar="FORMAT",
-                     help=f"{', '.join(FORMATS)} (default: text; github under GitHub Actions)")
+    out.add_argument(
+        "--format",
+        choices=FORMATS,
+        metavar="FORMAT",
+        help=f"{', '.join(FORMATS)} (default: text; github under GitHub Actions)",
+    )
     out.add_argument("--output", metavar="FILE", help="write the report there instead of standard output")
-    out.add_argument("--color", choices=("auto", "always", "never"), default="auto", metavar="WHEN",
-                     help="auto (default: on a terminal, unless NO_COLOR is set), always, never")
+    out.add_argument(
+        "--color",
+        choices=("auto", "always", "never"),
+        default="auto",
+        metavar="WHEN",
+        help="auto (default: on a terminal, unless NO_COLOR is set), always, never",
+    )
     files = p.add_argument_group("files")
-    files.add_argument("--filter", action="store_true",
-                       help="of the files given, lint only DeepSpeed configs, by name and content (for hooks)")
+    files.add_argument(
+        "--filter",
+        action="store_true",
+        help="of the files given, lint only DeepSpeed configs, by name and content (for hooks)",
+    )
     files.add_argument("--stdin-filename", metavar="NAME", help="the name to report standard input under")
     info = p.add_argument_group("information")
     info.add_argument("--explain", metavar="RULE", help="tell what a rule means, by code or name")
     info.add_argument("--list-rules", action="store_true", help="all rules, one a line")
-    info.add_argument("--print-schema", action="store_true", help="the JSON Schema of the release, for editors")
-    info.add_argument("--show-config", action="store_true",
-                      help="every value DeepSpeed will use and where it comes from")
+    info.add_argument(
+        "--print-schema", action="store_true", help="the JSON Schema of the release, for editors"
+    )
+    info.add_argument(
+        "--show-config", action="store_true", help="every value DeepSpeed will use and where it comes from"
+    )
     info.add_argument("--version", action="version", version=f"dslint {__version__}")
     return p
 
@@ -123,7 +169,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:
         if os.environ.get("DSLINT_DEBUG"):
             raise
-        complain(f"internal error, please report it: {type(error).__name__}: {error} (DSLINT_DEBUG=1 shows where)")
+        what = f"{type(error).__name__}: {error}"
+        complain(f"internal error, please report it: {what} (DSLINT_DEBUG=1 shows where)")
         return FAILED
 
 
@@ -160,15 +207,29 @@ def run(args: argparse.Namespace) -> int:
         from dslint.show import show_config
 
         return say("".join(show_config(configure_file(raw, name, options)) for name, raw in inputs))
-    reports = [
-        lint(raw, name, options, rules) if len(releases) == 1 else lint_releases(raw, name, options, rules, releases)
-        for name, raw in inputs
-    ]
+    judge = judge_with(args, options, rules, releases)
+    reports = [judge(raw, name) for name, raw in inputs]
     if not reports and not failed and not args.filter:
         raise UsageError(nothing_found(args.paths))
     failed = publish(args, reports) or failed
     found = any(at_least(f.severity, args.fail_on) for report in reports for f in report.findings)
     return FAILED if failed else FOUND if found else CLEAN
+
+
+def judge_with(
+    args: argparse.Namespace, options: Options, rules: list[Rule], releases: list[str]
+) -> Callable[[bytes, str], FileReport]:
+    """The function that makes a report of a file: for one release, for several, or for an upgrade."""
+    if args.upgrade_from is not None:
+        from dslint.upgrade import upgrade
+
+        old = releases_of(args.upgrade_from, "--upgrade-from")
+        if len(old) > 1 or len(releases) > 1:
+            raise UsageError("--upgrade-from goes from one release to one release")
+        return lambda raw, name: upgrade(raw, name, options, rules, old[0])
+    if len(releases) > 1:
+        return lambda raw, name: lint_releases(raw, name, options, rules, releases)
+    return lambda raw, name: lint(raw, name, options, rules)
 
 
 def configure_file(raw: bytes, name: str, options: Options):  # type: ignore[no-untyped-def]

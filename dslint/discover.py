@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Iterator
 
 SUFFIXES = (".json", ".hjson", ".jsonc")
 
@@ -16,7 +16,9 @@ _KEYS = re.compile(
     rb"""|bf16_master_weights_and_grads)["']?\s*:"""
 )
 _PAIR = re.compile(rb"""["']?\btrain_batch_size["']?\s*:""")
-_SECTION = re.compile(rb"""["']?\b(fp16|bf16|optimizer|gradient_accumulation_steps|steps_per_print)["']?\s*:""")
+_SECTION = re.compile(
+    rb"""["']?\b(fp16|bf16|optimizer|gradient_accumulation_steps|steps_per_print)["']?\s*:"""
+)
 _FOREIGN = re.compile(rb'^\s*\{\s*"(\$schema|\$id)"\s*:\s*"[^"]*json-schema\.org')
 _SKIPPED = {"node_modules", "__pycache__", "site-packages", "build", "dist"}
 
@@ -48,7 +50,7 @@ def _bare(raw: bytes) -> bool:
 
 
 def below(folder: Path) -> Iterator[Path]:
-    """Files below a folder that may be configs by their suffix, sorted; hidden and build folders are not entered."""
+    """Files below a folder that may be configs by suffix, sorted; not in hidden or build folders."""
     for root, folders, names in os.walk(folder):
         folders[:] = sorted(f for f in folders if not f.startswith(".") and f not in _SKIPPED)
         for name in sorted(names):

@@ -8,13 +8,14 @@ readers would judge the text.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Iterator, NamedTuple, Union
+from typing import Any, NamedTuple, TypeAlias
 
-Path = tuple[Union[str, int], ...]
+Path: TypeAlias = "tuple[str | int, ...]"
 """Keys and list indices from the root to a value."""
 
-Scalar = Union[str, int, float, bool, None]
+Scalar: TypeAlias = "str | int | float | bool | None"
 
 
 class Span(NamedTuple):

@@ -30,8 +30,14 @@ def explain(word: str, rules: list[Rule]) -> str:
             body = example[kind]
             text = body if isinstance(body, str) else json.dumps(body, indent=2, ensure_ascii=False)
             label = {"bad": "fires on", "good": "silent on"}[kind]
-            flags = "".join(f" --{key} {example[key]}" for key in ("deepspeed", "trainer", "gpus") if key in example)
-            lines += ["", f"{label}{' (with' + flags + ')' if flags else ''}:", *("  " + t for t in text.splitlines())]
+            flags = "".join(
+                f" --{key} {example[key]}" for key in ("deepspeed", "trainer", "gpus") if key in example
+            )
+            lines += [
+                "",
+                f"{label}{' (with' + flags + ')' if flags else ''}:",
+                *("  " + t for t in text.splitlines()),
+            ]
     if docs.get("source"):
         lines += ["", "source:", *(f"  {source}" for source in docs["source"])]
     return "\n".join(lines) + "\n"

@@ -12,7 +12,8 @@ unless the known parts decide it. A rule fires only on a condition that is known
 from __future__ import annotations
 
 import ast
-from typing import Any, Callable, Protocol
+from collections.abc import Callable
+from typing import Any, Protocol
 
 MAX_LENGTH = 2_000
 """Characters in an expression."""
@@ -84,9 +85,17 @@ VALUE_FUNCTIONS: dict[str, tuple[str, Callable[..., Any]]] = {
 """Functions of one value; the text is their documentation."""
 
 _COMPARE = {
-    ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=",
-    ast.In: "in", ast.NotIn: "not in", ast.Is: "==", ast.IsNot: "!=",
-}  # fmt: skip
+    ast.Eq: "==",
+    ast.NotEq: "!=",
+    ast.Lt: "<",
+    ast.LtE: "<=",
+    ast.Gt: ">",
+    ast.GtE: ">=",
+    ast.In: "in",
+    ast.NotIn: "not in",
+    ast.Is: "==",
+    ast.IsNot: "!=",
+}
 _CALCULATE = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%"}
 _WORDS = {"true": True, "false": False, "null": None}
 

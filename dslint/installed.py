@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Iterable
+from collections.abc import Iterable
 
 _FOLDER = re.compile(r"deepspeed-([0-9][0-9A-Za-z.+]*)\.(dist|egg)-info\Z")
 

@@ -5,7 +5,8 @@ The rules these findings belong to are named here and described in rules/ (`chec
 
 from __future__ import annotations
 
-from typing import Any, Iterator
+from collections.abc import Iterator
+from typing import Any
 
 from dslint.config import Config, properties, schema_at
 from dslint.document import Path, dotted
@@ -23,8 +24,15 @@ _ON_PURPOSE = ("_", "//", "#", "$", "-", "comment", "x-")
 _NO_BOUND = 2**62
 """A maximum beyond this is that of the machine's integers, not one to tell people about."""
 
-_KINDS = {"integer": "an integer", "number": "a number", "boolean": "true or false", "string": "a string",
-          "object": "an object", "array": "a list", "null": "null"}  # fmt: skip
+_KINDS = {
+    "integer": "an integer",
+    "number": "a number",
+    "boolean": "true or false",
+    "string": "a string",
+    "object": "an object",
+    "array": "a list",
+    "null": "null",
+}
 
 
 def check(config: Config, rules: Rules, judged_exactly: bool) -> Iterator[Finding]:
@@ -48,7 +56,9 @@ def check(config: Config, rules: Rules, judged_exactly: bool) -> Iterator[Findin
     for path, schema in deprecated_keys(config.data, config.schema):
         new = schema.get("x-replaced-by")
         message = f"{path[-1]} is deprecated" + (f"; DeepSpeed now calls it {new}" if new else "")
-        yield _at(config, rules["deprecated-key"], path, message, f"write {new} instead" if new else "remove it")
+        yield _at(
+            config, rules["deprecated-key"], path, message, f"write {new} instead" if new else "remove it"
+        )
 
 
 def _at(config: Config, rule: Rule, path: Path, message: str, cure: str) -> Finding:
@@ -126,13 +136,18 @@ def _described(value: Any) -> str:
     return show(value)
 
 
+def meant(schema: Schema) -> list[str]:
+    """The JSON types that DeepSpeed means a key to have."""
+    types: Any = schema.get("x-type", schema.get("type", []))
+    return [types] if isinstance(types, str) else list(types)
+
+
 def expectation(schema: Schema) -> str:
     """What a key takes, in words: "an integer of at least 1", "one of 0, 1, 2, 3"."""
     values = schema.get("x-values")
     if values:
         return "one of " + ", ".join(show(value) for value in values)
-    types = schema.get("x-type", schema.get("type", []))
-    types = [types] if isinstance(types, str) else types
+    types = meant(schema)
     words = " or ".join(_KINDS[kind] for kind in types if kind != "null") or "another value"
     low, above = schema.get("minimum"), schema.get("exclusiveMinimum")
     high, below = schema.get("maximum"), schema.get("exclusiveMaximum")
@@ -151,7 +166,7 @@ def expectation(schema: Schema) -> str:
 
 
 def _cure(value: Any, schema: Schema, expected: str) -> str:
-    types = schema.get("x-type", [])
+    types = meant(schema)
     values = schema.get("x-values")
     if isinstance(value, str):
         if values:

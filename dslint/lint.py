@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Iterable, Sequence
 
 from dslint import schema as schemas
 from dslint.config import Config
-from dslint.document import Document, Problem, Span, dotted
+from dslint.document import Document, Problem, dotted
 from dslint.finding import SEVERITIES, FileReport, Finding
 from dslint.formats import read_bytes
 from dslint.keys import check
@@ -101,12 +101,14 @@ def configure(document: Document, options: Options) -> Config:
 
 def _findings(document: Document, config: Config, rules: dict[str, Rule], heard: list[Rule]) -> list[Finding]:
     target = config.target
-    found = [_met(document, rules[problem.rule], problem) for problem in document.problems]
+    found = [_met(rules[problem.rule], problem) for problem in document.problems]
     for departure in document.departures:
         rule = rules.get(departure.rule)
         if rule is not None and rule.applies(target.release, target.trainer):
-            found.append(_met(document, rule, departure))
-    readable = not any(f.code.startswith("DS0") and f.name != "duplicate-key" for f in found if f.phase == "load")
+            found.append(_met(rule, departure))
+    readable = not any(
+        f.code.startswith("DS0") and f.name != "duplicate-key" for f in found if f.phase == "load"
+    )
     if document.root is None or document.root.kind != "object":
         return found
     exact = number(target.release) <= number(schemas.newest())
@@ -116,7 +118,16 @@ def _findings(document: Document, config: Config, rules: dict[str, Rule], heard:
     return found
 
 
-def _met(document: Document, rule: Rule, problem: Problem) -> Finding:
+def _met(rule: Rule, problem: Problem) -> Finding:
     start, end = problem.span
-    return Finding(rule.code, rule.name, rule.severity, rule.phase, problem.message, dotted(problem.path),
-                   start, end, problem.cure)  # fmt: skip
+    return Finding(
+        rule.code,
+        rule.name,
+        rule.severity,
+        rule.phase,
+        problem.message,
+        dotted(problem.path),
+        start,
+        end,
+        problem.cure,
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from functools import cache
 
 Spec = str
 """Comma-separated bounds, all of which must hold: ">=0.17.1, <0.19". Empty: every release."""
@@ -11,7 +11,7 @@ Spec = str
 _BOUND = re.compile(r"\s*(>=|<=|==|!=|>|<)\s*([0-9][0-9.]*)\s*\Z")
 
 
-@lru_cache(maxsize=None)
+@cache
 def number(release: str) -> tuple[int, ...]:
     """A release as numbers to compare: "0.19.8+abc" -> (0, 19, 8). Raises ValueError."""
     match = re.match(r"v?([0-9]+(?:\.[0-9]+)*)", release)
@@ -21,7 +21,7 @@ def number(release: str) -> tuple[int, ...]:
     return tuple(parts + [0] * (3 - len(parts)))
 
 
-@lru_cache(maxsize=None)
+@cache
 def bounds(spec: Spec) -> tuple[tuple[str, tuple[int, ...]], ...]:
     """The bounds of a spec. Raises ValueError."""
     found = []
@@ -36,6 +36,12 @@ def bounds(spec: Spec) -> tuple[tuple[str, tuple[int, ...]], ...]:
 def holds(spec: Spec, release: str) -> bool:
     """Whether a release is within a spec."""
     mine = number(release)
-    verdicts = {">=": mine.__ge__, "<=": mine.__le__, ">": mine.__gt__, "<": mine.__lt__,
-                "==": mine.__eq__, "!=": mine.__ne__}  # fmt: skip
+    verdicts = {
+        ">=": mine.__ge__,
+        "<=": mine.__le__,
+        ">": mine.__gt__,
+        "<": mine.__lt__,
+        "==": mine.__eq__,
+        "!=": mine.__ne__,
+    }
     return all(verdicts[operator](bound) for operator, bound in bounds(spec))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Iterator
 
 _PIN = re.compile(
     r"""^[\s"'\-,]*deepspeed\s*(?:\[[^\]]*\])?\s*(?:={1,3}\s*["']?|["']?\s*=\s*["'](?:==)?)([0-9][0-9.]*[0-9])(?:["',;\s#]|$)""",
@@ -62,9 +63,9 @@ def _from_settings(path: Path) -> str | None:
     text = _text(path)
     if not _SETTING.search(text):
         return None
-    try:
+    if sys.version_info >= (3, 11):
         import tomllib
-    except ModuleNotFoundError:  # Python 3.10
+    else:
         import tomli as tomllib
 
     try:

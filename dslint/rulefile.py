@@ -12,7 +12,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ruamel.yaml import YAML, YAMLError
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
 from ruamel.yaml.events import AliasEvent
 
 from dslint.expression import ExpressionError, Tree, parse

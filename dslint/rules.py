@@ -8,9 +8,10 @@ Conditions are expression trees; what they judge are effective values and the fa
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path as FilePath
-from typing import Any, Iterable, Iterator
+from typing import Any
 
 from dslint.config import Config
 from dslint.document import Path, Place, dotted
@@ -61,7 +62,8 @@ def load(path: FilePath = COMPILED) -> list[Rule]:
 def from_data(data: dict[str, Any]) -> Rule:
     """A rule from its compiled form."""
     lists = ("trainers", "each", "source", "examples")
-    return Rule(**{key: tuple(value) if key in lists else value for key, value in data.items()})
+    fields: dict[str, Any] = {key: tuple(value) if key in lists else value for key, value in data.items()}
+    return Rule(**fields)
 
 
 def no_such_rule(word: str, rules: Iterable[Rule]) -> UsageError:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path as FilePath
-from typing import Any, Iterator
+from typing import Any
 
 from dslint.document import Path
 from dslint.releases import number
@@ -24,7 +25,7 @@ FOLDER = _HERE / "schemas" if (_HERE / "schemas").is_dir() else _HERE.parent / "
 """Where the schemas are: inside an installed package, or beside it in a checkout."""
 
 
-@lru_cache(maxsize=None)
+@cache
 def index() -> dict[str, str]:
     """Release -> file name of its schema, oldest release first."""
     releases: dict[str, str] = json.loads((FOLDER / "index.json").read_text(encoding="utf-8"))
@@ -68,7 +69,9 @@ def violations(data: Any, schema: Schema) -> list[Violation]:
     found: dict[Path, Violation] = {}
     for error in Draft202012Validator(schema).iter_errors(data):
         path = tuple(error.absolute_path)
-        keyword = "additionalProperties" if "additionalProperties" in error.schema_path else str(error.validator)
+        keyword = (
+            "additionalProperties" if "additionalProperties" in error.schema_path else str(error.validator)
+        )
         if path not in found or keyword == "type":
             found[path] = Violation(path, keyword, error.schema, error.instance)
     return list(found.values())
@@ -115,7 +118,7 @@ def _equal(left: Any, right: Any) -> bool:
     return bool(left == right) and not isinstance(left, (dict, list))
 
 
-@lru_cache(maxsize=None)
+@cache
 def _pattern(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern)
 
@@ -133,6 +136,10 @@ def _additional(data: Any, value: Any, schema: Schema) -> bool:
     return all(certainly_valid(item, value) for key, item in data.items() if key not in known)
 
 
+_EXACT = {"const", "enum", "type"}
+"""Keywords whose check above is right in both directions, so that it may stand under `not`."""
+
+
 _KEYWORDS: dict[str, Any] = {
     "type": lambda d, v, _: any(_is_type(d, name) for name in ([v] if isinstance(v, str) else v)),
     "properties": _properties,
@@ -147,6 +154,7 @@ _KEYWORDS: dict[str, Any] = {
     "exclusiveMinimum": lambda d, v, _: not _is_number(d) or d > v,
     "exclusiveMaximum": lambda d, v, _: not _is_number(d) or d < v,
     "required": lambda d, v, _: not isinstance(d, dict) or all(key in d for key in v),
+    "not": lambda d, v, _: set(v) <= _EXACT and not certainly_valid(d, v),
     "anyOf": lambda d, v, _: any(certainly_valid(d, sub) for sub in v),
 }
 

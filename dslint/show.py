@@ -7,15 +7,23 @@ from dslint.document import dotted
 from dslint.expression import UNKNOWN
 from dslint.rules import show
 
-_ORIGIN = {"file": "the file", "default": "default", "dropped": 'default, for DeepSpeed drops "auto" here',
-           "filled": "filled by the trainer", "derived": "derived", "deprecated": "deprecated key"}  # fmt: skip
+_ORIGIN = {
+    "file": "the file",
+    "default": "default",
+    "dropped": 'default, for DeepSpeed drops "auto" here',
+    "filled": "filled by the trainer",
+    "derived": "derived",
+    "deprecated": "deprecated key",
+}
 
 
 def show_config(config: Config) -> str:
     """One line a value: path = value, then its origin. Not given and without a default: left out."""
     target = config.target
-    lines = [f"# {config.document.name}: DeepSpeed {target.release} ({target.release_reason}), "
-             f"trainer {target.trainer} ({target.trainer_reason})"]  # fmt: skip
+    lines = [
+        f"# {config.document.name}: DeepSpeed {target.release} ({target.release_reason}), "
+        f"trainer {target.trainer} ({target.trainer_reason})"
+    ]
     for path in config.leaves():
         value, origin = config.value(path), config.origin(path)
         if value is None and origin.kind == "default":

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterable
+from collections.abc import Iterable
+from typing import Any
 
 from dslint.document import Path
 
@@ -65,7 +66,7 @@ _EVERYWHERE = {"enabled", "type", "params", "name", "seed", "debug", "verbose", 
 
 def _shared(left: Path, right: Path) -> int:
     count = 0
-    for a, b in zip(left, right):
+    for a, b in zip(left, right, strict=False):
         if a != b:
             break
         count += 1

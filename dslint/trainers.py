@@ -6,7 +6,8 @@ and accelerate 1.15 utils/dataclasses.py and accelerator.py (_prepare_deepspeed)
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 from dslint.document import Document, Path, dotted
 

@@ -165,6 +165,14 @@ RUNTIME: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 """Keys read after parsing, or read by handing a whole dict on."""
 
+RUNTIME_FILES: dict[str, tuple[str, ...]] = {
+    "pipeline": ("runtime/config.py", "runtime/pipe/"),
+    "data_efficiency": ("runtime/data_pipeline/", "runtime/engine.py"),
+    "data_parallel_size": ("deepspeed/__init__.py", "compile/", "runtime/"),
+    "sequence_parallel_size": ("deepspeed/__init__.py", "compile/", "runtime/"),
+}
+"""Where to look for those reads, by beginning of the path."""
+
 NOT_KEYS: dict[str, tuple[str, ...]] = {}
 
 DTYPES = ["fp32", "fp16", "bf16"]

@@ -260,7 +260,7 @@ def optimizers(parser: Any) -> dict[str, Any]:
         if classes.get("torch_adam") == classes.get("gpu"):
             entry.pop("torch_adam", None)
             classes.pop("torch_adam", None)
-        table[name] = {**entry, "classes": classes}
+        table[name] = {**entry, "classes": classes} if classes else {"needs": "mup"}
     try:
         utils.is_zero_supported_optimizer(object())
     except Exception:

@@ -26,6 +26,8 @@ sys.path.insert(0, str(FilePath(__file__).resolve().parent))
 
 import derive
 import knowledge
+import signatures
+import static_keys
 import stubs
 
 Path = tuple[str, ...]
@@ -311,9 +313,9 @@ class Maker:
         if base is None:
             from deepspeed.runtime.config_utils import DeepSpeedConfigModel as base
         self.by_title = {m.__name__: m for m in models(base)}
-        import static_keys
-
-        self.static = static_keys.read(parser.root)
+        self.static = static_keys.parse_time(parser.root)
+        self.runtime = static_keys.runtime(parser.root)
+        self.listed: dict[Path, set[str]] = {path: set(keys) for path, keys in self.reads.items()}
 
     # Which keys there are
 
@@ -384,10 +386,8 @@ class Maker:
 
     def make(self) -> dict[str, Any]:
         """The whole schema."""
-        import static_keys
-
         root = self.section((), None)
-        self.notes.extend(static_keys.compare(self.static, self.reads))
+        self.notes.extend(static_keys.compare(self.static, self.listed))
         self.shield(root, "bfloat16", "bf16")
         return {
             "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -451,9 +451,8 @@ class Maker:
     def legacy_keys(self, path: Path) -> dict[str, Any]:
         """Keys of a dict-style section with their defaults."""
         keys = dict(self.reads.get(path, {}))
-        for key, default in self.static.get(path, {}).items():
-            if keys.get(key, MISSING) is MISSING:
-                keys[key] = default
+        for key in (*self.static.get(path, {}), *self.runtime.get(path, {})):
+            keys.setdefault(key, MISSING)
         for key in knowledge.NOT_KEYS.get(".".join(path), ()):
             keys.pop(key, None)
         order = list(knowledge.LEGACY)
@@ -572,10 +571,12 @@ class Maker:
         """Properties of a section that a pydantic model reads."""
         docs = field_docs(model)
         fields = model_fields(model)
+        names = self.listed.setdefault(path, set())
         canonical = {f.name: f.alias or f.name for f in fields}
         out: dict[str, Any] = {}
         for f in fields:
             name = canonical[f.name]
+            names.update((name, f.name))
             schema = self.field((*path, name), f, docs.get(f.name, ""), canonical)
             out[name] = schema
             if f.alias and f.alias != f.name and self.knows((*path, f.name), schema):
@@ -641,18 +642,17 @@ class Maker:
         """The file of DeepSpeed that reads the key."""
         if model is not None:
             return model.__module__.replace(".", "/") + ".py"
+        for reads in (self.static, self.runtime):
+            if path[-1] in reads.get(path[:-1], {}):
+                return reads[path[:-1]][path[-1]]
         return None
 
     def optimizers(self) -> dict[str, Any]:
         """Annotations about optimizer names and parameters."""
-        import signatures
-
         return signatures.optimizers(self.parser)
 
     def schedulers(self) -> dict[str, Any]:
         """Annotations about scheduler names and parameters."""
-        import signatures
-
         return signatures.schedulers(self.parser)
 
 

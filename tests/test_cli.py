@@ -117,17 +117,25 @@ def test_directories_are_searched_by_name_and_content(capsys: pytest.CaptureFixt
     write("configs/ds_config.json", BAD)
     write("configs/deep/train.json", BAD)
     write("configs/package.json", {"name": "x", "version": "1"})
-    write("configs/schema.json", {"$schema": "https://json-schema.org/draft/2020-12/schema", "zero_optimization": {}})
+    write(
+        "configs/schema.json",
+        {"$schema": "https://json-schema.org/draft/2020-12/schema", "zero_optimization": {}},
+    )
     write("configs/node_modules/ds_config.json", BAD)
     write("configs/.hidden/ds_config.json", BAD)
     for argv in (["configs"], []):
         code, out, _ = run(capsys, *argv, "--format", "json")
         paths = [f["path"] for f in json.loads(out)["files"]]
         assert code == 1
-        assert sorted(path.removeprefix("./") for path in paths) == ["configs/deep/train.json", "configs/ds_config.json"]
+        assert sorted(path.removeprefix("./") for path in paths) == [
+            "configs/deep/train.json",
+            "configs/ds_config.json",
+        ]
 
 
-def test_filter_skips_what_is_no_config_and_is_content_with_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+def test_filter_skips_what_is_no_config_and_is_content_with_nothing(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     write("package.json", {"name": "x"})
     write("ds_config.json", BAD)
     write("notes.txt", "zero_optimization: 1")
@@ -144,9 +152,11 @@ def test_a_named_file_is_always_linted(capsys: pytest.CaptureFixture[str]) -> No
 def test_standard_input(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "dslint", "-", "--stdin-filename", "editor.json", "--format", "concise"],
-        input=json.dumps(BAD), capture_output=True, text=True,
+        input=json.dumps(BAD),
+        capture_output=True,
+        text=True,
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)},
-    )  # fmt: skip
+    )
     assert done.returncode == 1 and done.stdout.startswith("editor.json:1:")
 
 
@@ -155,11 +165,21 @@ def test_json_report_follows_the_contract(capsys: pytest.CaptureFixture[str]) ->
     report = json.loads(run(capsys, "ds.json", "--format", "json", "--gpus", "8", "--deepspeed", "0.19.8")[1])
     file = report["files"][0]
     assert {k: v for k, v in file.items() if k != "findings"} == {
-        "path": "ds.json", "deepspeed": "0.19.8", "trainer": "raw", "gpus": 8}  # fmt: skip
+        "path": "ds.json",
+        "deepspeed": "0.19.8",
+        "trainer": "raw",
+        "gpus": 8,
+    }
     finding = file["findings"][0]
     assert {k: finding[k] for k in ("code", "name", "severity", "phase", "key", "line", "column")} == {
-        "code": "DS107", "name": "invalid-value", "severity": "error", "phase": "config",
-        "key": "zero_optimization.stage", "line": 4, "column": 5}  # fmt: skip
+        "code": "DS107",
+        "name": "invalid-value",
+        "severity": "error",
+        "phase": "config",
+        "key": "zero_optimization.stage",
+        "line": 4,
+        "column": 5,
+    }
     assert (finding["end_line"], finding["end_column"], finding["fix"]) == (4, 12, None)
 
 

@@ -195,6 +195,6 @@ class TestEndToEnd:
     def test_a_team_can_choose_another_threshold(self, repository: Repository) -> None:
         repository.configure("[--fail-on, error]")
         try:
-            assert "Passed" in repository.commit("ds_config.json", WARNED, ok=True)
+            assert "Passed" in repository.commit("ds_other.json", WARNED, ok=True)
         finally:
             repository.configure("[]")

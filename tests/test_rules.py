@@ -47,12 +47,18 @@ def test_example(rule: Rule, example: dict[str, Any]) -> None:
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
 def test_rule_speaks_of_keys_that_exist(rule: Rule) -> None:
     """Every path a rule names exists in the schema of some release the rule holds for."""
-    trees = [rule.when or ["const", True], *(p for t in (rule.message, rule.cure) for p in t if isinstance(p, list))]
+    trees = [
+        rule.when or ["const", True],
+        *(p for t in (rule.message, rule.cure) for p in t if isinstance(p, list)),
+    ]
     named = [path for tree in trees for path in paths(tree)]
     named += [tuple(place.split(".")) for place in (*rule.each, rule.at) if place]
     releases = [release for release in schemas.index() if holds(rule.deepspeed, release)]
     assert releases, f"no release is {rule.deepspeed}"
-    known = [schemas.load(release) for release in dict.fromkeys((releases[0], releases[len(releases) // 2], releases[-1]))]
+    known = [
+        schemas.load(release)
+        for release in dict.fromkeys((releases[0], releases[len(releases) // 2], releases[-1]))
+    ]
     for path in named:
         if path[0] == "facts":
             assert path[1] in REGISTRY

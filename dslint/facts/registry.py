@@ -7,12 +7,12 @@ names under `each`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Callable
+from typing import Any
 
 from dslint.config import Config
 from dslint.document import Path
-from dslint.expression import UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,90 @@
+"""`--upgrade-from`: what changes for one file between two DeepSpeed releases.
+
+Three kinds of finding: what the new release says and the old one did not (crashes, keys that are no
+longer read), and defaults the file silently relied on that moved. Findings of both releases are left
+to an ordinary run.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from dslint.config import Config
+from dslint.document import Path, dotted
+from dslint.expression import UNKNOWN
+from dslint.finding import FileReport, Finding
+from dslint.formats import read_bytes
+from dslint.lint import Options, configure, in_order, lint
+from dslint.rules import Rule, emit, show
+
+MOVED = "moved-default"
+
+
+def upgrade(raw: bytes, name: str, options: Options, rules: list[Rule], old: str) -> FileReport:
+    """The report of moving one file from release `old` to `options.release`."""
+    before = lint(raw, name, replace(options, release=old), rules)
+    after = lint(raw, name, options, rules)
+    known = {(finding.code, finding.key) for finding in before.findings}
+    findings = [finding for finding in after.findings if (finding.code, finding.key) not in known]
+    rule = next(rule for rule in rules if rule.name == MOVED)
+    document = read_bytes(raw, name)
+    new_config, old_config = configure(document, options), configure(document, replace(options, release=old))
+    findings += moved_defaults(rule, old_config, new_config)
+    target = replace(after.target, release_reason=f"upgrade from {old}")
+    return FileReport(after.document, target, in_order(findings))
+
+
+def moved_defaults(rule: Rule, old: Config, new: Config) -> Iterator[Finding]:
+    """A finding for each default that the file relies on and that differs between the releases."""
+    both = set(old.leaves())
+    for path in new.leaves():
+        if path not in both or not relied_on(new, path):
+            continue
+        was, now = old.value(path), new.value(path)
+        if UNKNOWN in (was, now) or same(was, now):
+            continue
+        if {old.origin(path).kind, new.origin(path).kind} - {"default", "dropped", "derived"}:
+            continue
+        written = new.file_path(path)
+        place = new.document.nearest(written)
+        message = (
+            f"{dotted(path)} is not given, and its default changed from {show_json(was)} in "
+            f"{old.target.release} to {show_json(now)} in {new.target.release}"
+        )
+        home = dotted(path[:-1]) or "the top level"
+        cure = f"add {json.dumps(path[-1])}: {show_json(was)} to {home} to keep the old behaviour"
+        yield emit(rule, place, dotted(written), message, cure)
+
+
+def relied_on(config: Config, path: Path) -> bool:
+    """Whether a default matters to this file: a top-level key, or one of a section in use."""
+    if len(path) == 1:
+        return path[0] in ALWAYS_IN_USE
+    section = path[:-1]
+    if not config.has(section):
+        return False
+    device = config.value((*section, "device"))
+    enabled = config.value((*section, "enabled"))
+    return device not in ("none",) and enabled is not False
+
+
+ALWAYS_IN_USE = (
+    "gradient_clipping",
+    "steps_per_print",
+    "gradient_allreduce_op",
+    "zero_force_ds_cpu_optimizer",
+)
+"""Top-level keys that every training run uses whether or not the file gives them."""
+
+
+def same(left: Any, right: Any) -> bool:
+    """Whether two defaults are equal; 0 and 0.0 are, true and 1 are not."""
+    return isinstance(left, bool) == isinstance(right, bool) and left == right
+
+
+def show_json(value: Any) -> str:
+    """A default as one would write it in the file."""
+    return json.dumps(value) if isinstance(value, str) else show(value)
