@@ -72,7 +72,7 @@ def _unknown(config: Config, rules: Rules, path: Path, refused: bool) -> Finding
     where = dotted(section) or "the top level"
     known = properties(schema_at(config.schema, section))
     present = schema_at_data(config.data, section)
-    near = nearest(key, [name for name in known if name not in present and "not" not in known[name]])
+    near = nearest(key, [name for name in known if name not in present and "x-removed" not in known[name]])
     places = [] if near else elsewhere(key, config.schema, section)
     home = dotted(places[0][:-1]) or "the top level" if places else ""
     if near:

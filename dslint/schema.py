@@ -181,7 +181,7 @@ def deprecated_keys(data: Any, schema: Schema, path: Path = ()) -> Iterator[tupl
         sub = schema.get("properties", {}).get(key)
         if sub is None:
             continue
-        if sub.get("deprecated") and "not" not in sub:
+        if sub.get("deprecated") and "x-removed" not in sub:
             yield (*path, key), sub
         else:
             yield from deprecated_keys(value, sub, (*path, key))

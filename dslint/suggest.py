@@ -75,7 +75,7 @@ def _shared(left: Path, right: Path) -> int:
 
 def _search(key: str, schema: Schema, path: Path, found: list[Path]) -> None:
     for name, sub in schema.get("properties", {}).items():
-        if name == key and "not" not in sub:
+        if name == key and "x-removed" not in sub:
             replacement = sub.get("x-replaced-by", "")
             if not replacement:
                 found.append((*path, sub.get("x-canonical", name)))

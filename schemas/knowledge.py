@@ -71,14 +71,24 @@ DISCOVERY: tuple[dict[str, Any], ...] = (
     {"timers": {"throughput": {}}},
     {"torch_autocast": {"enabled": True, "dtype": "fp32", "lower_precision_safe_modules": []}},
     {"expert_parallel": {"enabled": False}},
-    {"fp16": {"enabled": True}, "amp": {"enabled": True}},
+    {"fp16": {"enabled": True, "hysteresis": 2}, "amp": {"enabled": True}},
     {"bf16": {"enabled": True}},
+    {"bf16": ABSENT, "bfloat16": {}},
     {"curriculum_learning": _CURRICULUM},
     {"progressive_layer_drop": {"enabled": True}},
     {"eigenvalue": {"enabled": True}},
-    {"quantize_training": {"enabled": True}},
+    {
+        "quantize_training": {"enabled": True, "eigenvalue": {"enabled": False}},
+        "compression_training": {"shared_parameters": {"enabled": True}},
+    },
     _ELASTIC,
     _COMPRESSION,
+    {
+        "compression_training": {
+            "head_pruning": {"shared_parameters": {"enabled": True, "num_heads": 1}, "different_groups": {}}
+        }
+    },
+    {"compression_training": {"sparse_pruning": {"shared_parameters": {"method": "snip_momentum"}}}},
     *({"sparse_attention": {"mode": m}} for m in ("dense", "fixed", "variable", "bigbird", "bslongformer", "local")),
 )
 """Configs laid over the minimal one while the keys DeepSpeed reads are recorded."""

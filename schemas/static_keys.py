@@ -80,6 +80,7 @@ class Reader:
         self.root = root
         self.modules: dict[str, Module | None] = {}
         self.reads: dict[Path, dict[str, str]] = {}
+        self.models: dict[Path, tuple[str, str]] = {}
         self.attributes: dict[tuple[Thing, str], Value] = {}
         self.active: list[tuple[str, str]] = []
         self.seen: dict[tuple[Any, ...], Value] = {}
@@ -417,8 +418,14 @@ class Reader:
                 self.bind(node.target, self.evaluate(node.value, module, scope), module, scope)
             elif isinstance(node, (ast.If, ast.While)):
                 self.evaluate(node.test, module, scope)
-                self.block(node.body, module, scope, returned)
-                self.block(node.orelse, module, scope, returned)
+                sides = [(part, dict(scope)) for part in (node.body, node.orelse)]
+                for part, inner in sides:
+                    self.block(part, module, inner, returned)
+                going_on = [inner for part, inner in sides if not (part and _leaves(part[-1]))]
+                for name in {n for inner in going_on for n in inner}:
+                    scope[name] = frozenset().union(*(inner.get(name, NOTHING) for inner in going_on))
+                if not going_on:
+                    return
             elif isinstance(node, ast.For):
                 for value in self.evaluate(node.iter, module, scope):
                     if isinstance(value, Items):
@@ -450,16 +457,12 @@ class Reader:
     def bind(self, target: ast.AST, value: Value, module: Module, scope: dict[str, Value]) -> None:
         """Assign to a name or to an attribute of an instance."""
         if isinstance(target, ast.Name):
-            scope[target.id] = scope.get(target.id, NOTHING) | value if self._keeps(scope, target.id) else value
+            scope[target.id] = value
         elif isinstance(target, ast.Attribute):
             for owner in self.evaluate(target.value, module, scope):
                 if isinstance(owner, Thing):
                     key = (owner, target.attr)
                     self.attributes[key] = self.attributes.get(key, NOTHING) | value
-
-    @staticmethod
-    def _keeps(scope: dict[str, Value], name: str) -> bool:
-        return any(isinstance(v, At) for v in scope.get(name, NOTHING))
 
     # Pydantic models
 
@@ -496,12 +499,17 @@ class Reader:
                         if keyword.arg == "alias" and isinstance(keyword.value, ast.Constant):
                             alias = keyword.value.value
                 out.append((item.target.id, alias, item.annotation, module))
+            elif isinstance(item, ast.Assign) and isinstance(item.value, ast.Constant):  # a field in pydantic 1
+                for target in item.targets:
+                    if isinstance(target, ast.Name) and not target.id.startswith("_"):
+                        out.append((target.id, None, item.value, module))
         return out
 
     def model(self, code: Code, value: Value) -> None:
         """Note the fields of a model that is made from the user's dict."""
         for v in value:
             if isinstance(v, At):
+                self.models.setdefault(v.path, (code.module, code.name))
                 for name, alias, annotation, module in self.fields(code):
                     for spelling in (alias, name):
                         if spelling:
@@ -523,6 +531,11 @@ class Reader:
                         self.model(code, value)
 
 
+def _leaves(node: ast.stmt) -> bool:
+    """Whether control does not go on after a statement."""
+    return isinstance(node, (ast.Return, ast.Raise, ast.Continue, ast.Break))
+
+
 def _pick(items: Items, key: Any) -> Value:
     """The values that a literal mapping has for a key."""
     out = NOTHING
@@ -532,15 +545,18 @@ def _pick(items: Items, key: Any) -> Value:
     return out
 
 
-def parse_time(root: FilePath) -> dict[Path, dict[str, str]]:
-    """Keys that DeepSpeedConfig reads: path of the dict -> key -> source file."""
+def parse_time(root: FilePath) -> tuple[dict[Path, dict[str, str]], dict[Path, tuple[str, str]]]:
+    """What DeepSpeedConfig reads.
+
+    The keys (path of the dict -> key -> source file) and the pydantic models (path -> module, class).
+    """
     reader = Reader(root)
     module = reader.module("deepspeed." + ENTRY[0][:-3].replace("/", "."))
     if module is None:
         raise FileNotFoundError(root / ENTRY[0])
     thing = Thing(module.name, ENTRY[1])
     reader.method(thing, "__init__", [frozenset({At(())})], {})
-    return reader.reads
+    return reader.reads, reader.models
 
 
 # Keys read after parsing

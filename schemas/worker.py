@@ -158,6 +158,18 @@ class Parser:
         return self.failure(config) is None
 
 
+def model_bases() -> list[type]:
+    """BaseModel of pydantic, and that of its older self where it carries one (DeepSpeed 0.14.4 uses that)."""
+    import pydantic
+
+    bases: list[type] = [pydantic.BaseModel]
+    try:
+        from pydantic.v1 import BaseModel
+    except ImportError:
+        return bases
+    return list(dict.fromkeys([*bases, BaseModel]))
+
+
 def models(base: type) -> Iterator[type]:
     """All pydantic models below `base`."""
     for child in base.__subclasses__():
@@ -309,11 +321,9 @@ class Maker:
         self.parser = parser
         self.notes: list[str] = []
         self.reads = self._discover()
-        base = parser.module.DeepSpeedConfigModel if hasattr(parser.module, "DeepSpeedConfigModel") else None
-        if base is None:
-            from deepspeed.runtime.config_utils import DeepSpeedConfigModel as base
-        self.by_title = {m.__name__: m for m in models(base)}
-        self.static = static_keys.parse_time(parser.root)
+        ours = [m for base in model_bases() for m in models(base) if m.__module__.split(".")[0] == "deepspeed"]
+        self.by_title = {m.__name__: m for m in ours}
+        self.static, self.static_models = static_keys.parse_time(parser.root)
         self.runtime = static_keys.runtime(parser.root)
         self.listed: dict[Path, set[str]] = {path: set(keys) for path, keys in self.reads.items()}
 
@@ -350,7 +360,10 @@ class Maker:
             model = self.by_title.get(title)
             if model is None or not hasattr(error, "errors"):
                 continue
-            for step in error.errors()[0]["loc"][:-1]:  # type: ignore[attr-defined]
+            place = error.errors()[0]["loc"]  # type: ignore[attr-defined]
+            if not place or place[-1] != "__no_such_key__":
+                continue
+            for step in place[:-1]:
                 inner = [f for f in model_fields(model) if step in (f.name, f.alias)]
                 parts = unwrap(inner[0].annotation) if inner else []
                 model = next((p for p in parts if inspect.isclass(p) and p.__name__ in self.by_title), None)
@@ -358,6 +371,9 @@ class Maker:
                     break
             if model is not None:
                 return model
+        if path in self.static_models:
+            module, name = self.static_models[path]
+            return getattr(sys.modules.get(module), name, None)
         return None
 
     # What is accepted
@@ -422,7 +438,7 @@ class Maker:
             schema["x-unknown-keys"] = "free"
         else:
             schema["x-unknown-keys"] = "forbidden" if forbids else "ignored"
-        schema["x-auto"] = "dropped" if model is not None else "kept"
+        schema["x-auto"] = "dropped" if model is not None and (auto or not forbids) else "kept"
         return schema
 
     def shield(self, root: dict[str, Any], old: str, new: str) -> None:
@@ -581,6 +597,9 @@ class Maker:
             out[name] = schema
             if f.alias and f.alias != f.name and self.knows((*path, f.name), schema):
                 out[f.name] = {**schema, "x-canonical": f.alias}
+                below = (*path, name)
+                for other in [p for p in self.listed if p[: len(below)] == below]:
+                    self.listed[(*path, f.name, *other[len(below) :])] = set(self.listed[other])
         for key in getattr(self.parser.module, "_REMOVED_ZERO_CONFIG_KEYS", {}):
             if path == ("zero_optimization",):
                 removed = self.removed((*path, key))
@@ -623,6 +642,8 @@ class Maker:
                 out["default"] = default
         if about.get("type"):
             names = about["type"] if isinstance(about["type"], list) else [about["type"]]
+        if names and f.default is None and out.get("type") and "null" in out["type"]:
+            names.append("null")
         names = list(dict.fromkeys(names))
         if names:
             out["x-type"] = names[0] if len(names) == 1 else names

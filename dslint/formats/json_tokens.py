@@ -22,20 +22,23 @@ _LITERAL = re.compile(
     r"|(?P<number>-?(?:0|[1-9]\d*)(?P<real>(?:\.\d+)?(?:[eE][-+]?\d+)?))[\t ]*)"
     r"(?=[,}\]#\n]|//|/\*|\Z)"
 )
-_KEYWORDS: dict[str, tuple[str, Scalar]] = {
+KEYWORDS: dict[str, tuple[str, Scalar]] = {
     "true": ("boolean", True),
     "false": ("boolean", False),
     "null": ("null", None),
 }
 _PYTHON_WORDS = {"True": "true", "False": "false", "None": "null"}
 _NAN_WORDS = ("NaN", "Infinity", "-Infinity", "+Infinity", "nan", "inf", "-inf")
+_CURLY_QUOTES = "\u201c\u201d\u2018\u2019"
 _ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", '"': '"', "\\": "\\", "/": "/", "'": "'"}
 
 # Patterns for faulty and unusual input are compiled where they are first used, to keep start-up short.
 _HEX = r"[0-9a-fA-F]{4}"
-_FIRST_WORD = r"[^\s,{}\[\]\"':]+"
-_PAIR_AHEAD = r"""\s*(?:,\s*)?(?:"[^"]*"|'[^']*'|[\w.$/-]+)\s*:(?!//)"""
-_NUMBERLIKE = r"[-+]?(?:0[xXoObB][\da-fA-F]+|\d[\d_]*(?:\.[\d_]*)?|\.\d+)(?:[eE][-+]?\d+)?"
+_FIRST_WORD = r"[^\s,;{}\[\]\"':]+"
+_PAIR_AHEAD = r"""\s*(?:[,;]\s*)?(?:"[^"]*"|'[^']*'|[\w.$/-]+)\s*:(?!//)"""
+_ENDS_WORD = r"""\s*["',{}\[\]]"""
+_TUPLE = r"\([^()]*\)"
+_NUMBERLIKE = r"[-+]?0[xXoObB][\da-fA-F]+|[-+.(]*\d[\d_.eE+\-*/()]*"  # and arithmetic
 _STRICT_NUMBER = r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?"
 _COMMENT_AHEAD = r"\s(?:#|//|/\*)"
 
@@ -65,11 +68,11 @@ class Token(NamedTuple):
 
 
 def shown(text: str, limit: int = 40) -> str:
-    """Text from the file, on one line and short enough for a message."""
+    """Text from the file, printable, on one line and short enough for a message."""
     flat = " ".join(text[: 4 * limit].split())
-    if len(flat) <= limit and len(text) <= 4 * limit:
-        return flat
-    return flat[: limit - 3] + "..."
+    if len(flat) > limit or len(text) > 4 * limit:
+        flat = flat[: limit - 3] + "..."
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in flat)
 
 
 # Quoted strings
@@ -113,8 +116,10 @@ class _StringReader:
                 self._control_character(char)
         span = Span(self.start, self.pos)
         if quote == "'":
-            self.departures.insert(0, single_quoted(span))
-        return Token("string", "".join(self.parts), span, self.pos, tuple(self.departures), tuple(self.faults))
+            self.departures.insert(0, _single_quoted(span))
+        return Token(
+            "string", "".join(self.parts), span, self.pos, tuple(self.departures), tuple(self.faults)
+        )
 
     def _unclosed(self, quote: str) -> None:
         line_end = "the end of the file" if self.pos >= len(self.text) else "the end of its line"
@@ -129,7 +134,9 @@ class _StringReader:
     def _control_character(self, char: str) -> None:
         name, escape = ("tab", "\\t") if char == "\t" else ("control character", f"\\u{ord(char):04x}")
         span = Span(self.pos, self.pos + 1)
-        self.faults.append(Fault(span, f"a raw {name} inside a string", f"write {escape} instead of the {name}"))
+        self.faults.append(
+            Fault(span, f"a raw {name} inside a string", f"write {escape} instead of the {name}")
+        )
         self.parts.append(char)
         self.pos += 1
 
@@ -172,7 +179,9 @@ class _StringReader:
         span = Span(self.pos, self.pos + length)
         written = shown(self.text[span.start : span.end])
         self.departures.append(
-            Problem("escape-sequence", span, f"strict JSON has no escape {written}", cure="remove the backslash")
+            Problem(
+                "escape-sequence", span, f"strict JSON has no escape {written}", cure="remove the backslash"
+            )
         )
 
     def _bad_escape(self, length: int, fatal: bool = False) -> None:
@@ -181,7 +190,7 @@ class _StringReader:
         self.faults.append(
             Fault(
                 span,
-                f"a string has no escape {shown(written)}",
+                f"strings have no escape {shown(written)}",
                 "write \\\\ for a backslash (in paths / works too)",
                 fatal,
             )
@@ -199,9 +208,9 @@ def _lenient_hex(digits: str) -> int | None:
         return None
 
 
-def single_quoted(span: Span) -> Problem:
-    """The departure of a string or key in single quotes."""
-    return Problem("single-quoted-string", span, "strict JSON has no single quotes", cure='write " instead of \'')
+def _single_quoted(span: Span) -> Problem:
+    cure = "write \" instead of '"
+    return Problem("single-quoted-string", span, "strict JSON has no single quotes", cure=cure)
 
 
 # Multi-line strings
@@ -222,7 +231,12 @@ def read_multiline(text: str, start: int, indent: int | None) -> Token:
         return Token("string", text[begin:], Span(start, end), end, (), (fault,))
     span = Span(start, close + 3)
     departures = (
-        Problem("multi-line-string", span, "strict JSON has no ''' strings", cure="write a string in double quotes"),
+        Problem(
+            "multi-line-string",
+            span,
+            "strict JSON has no ''' strings",
+            cure="write a string in double quotes",
+        ),
     )
     faults = () if indent is not None else (_first_line_fault(span),)
     value = _without_indent(text[begin:close], indent or 0)
@@ -267,17 +281,19 @@ def read_unquoted(text: str, start: int) -> Token:
     word, number, real = literal.groups()
     if number is not None:
         return _number(number, real, start, literal.end())
-    kind, value = _KEYWORDS[word]
+    kind, value = KEYWORDS[word]
     span = Span(start, start + len(word))
     end = literal.end()
     if end == span.end or not text[span.end : end].strip(" \t"):
         return Token(kind, value, span, end)
-    odd = Problem("odd-whitespace", Span(span.end, end), "strict JSON has no such space", cure="write a plain space")
+    odd = Problem(
+        "odd-whitespace", Span(span.end, end), "strict JSON has no such space", cure="write a plain space"
+    )
     return Token(kind, value, span, end, (odd,))
 
 
 def _number(number: str, real: str, start: int, end: int) -> Token:
-    """A number; the loader makes an integer of every whole one below 1e10, such as 5e8 and 1.0."""
+    """A number, or a fault where Python cannot hold it."""
     span = Span(start, start + len(number))
     departures: tuple[Problem, ...] = ()
     if not number.isascii():
@@ -288,13 +304,17 @@ def _number(number: str, real: str, start: int, end: int) -> Token:
             message = f"a number of more than {MAX_DIGITS} digits, which Python refuses to read"
             return Token("number", None, span, end, departures, (_number_fault(span, message),))
         return Token("number", int(number), span, end, departures)
-    value = float(number)
+    value = real_number(number)
     if value in (float("inf"), float("-inf")):
         message = f"{shown(number)} is too large for a float, and the loader crashes on it"
         return Token("number", value, span, end, departures, (_number_fault(span, message),))
-    if abs(value) < 1e10 and value.is_integer():
-        return Token("number", int(value), span, end, departures)
     return Token("number", value, span, end, departures)
+
+
+def real_number(literal: str) -> int | float:
+    """A number with a dot or an exponent; the loader makes integers of 5e8 and 1.0, below 1e10."""
+    value = float(literal)
+    return int(value) if abs(value) < 1e10 and value.is_integer() else value
 
 
 def _number_fault(span: Span, message: str) -> Fault:
@@ -322,10 +342,10 @@ class Dissection(NamedTuple):
 
 def dissect(value: str) -> Dissection:
     """Split unquoted text into the value that was meant and what was not meant to belong to it."""
-    first = re.match(_FIRST_WORD, value)
+    first = re.match(_TUPLE, value) or re.match(_FIRST_WORD, value)
     word = first[0] if first else value
     swallowed = _swallowed(value[len(word) :])
-    if swallowed == "bracket" and not re.match(r"\s*[\"',{}\[\]]", value[len(word) :]):
+    if swallowed == "bracket" and not _is_value(word) and not re.match(_ENDS_WORD, value[len(word) :]):
         words = re.match(r"[^,{}\[\]]+", value)  # text of several words
         word = words[0].rstrip() if words else word
     return Dissection(word, value[len(word) :], swallowed)
@@ -341,6 +361,17 @@ def _swallowed(rest: str) -> str:
     return "comment" if re.search(_COMMENT_AHEAD, rest) else ""
 
 
+def comma_missing(parts: Dissection) -> bool:
+    """Whether all that is wrong with unquoted text is a comma missing behind its first word."""
+    if parts.swallowed not in ("pair", "bracket") or parts.rest.lstrip().startswith((",", "}", "]")):
+        return False
+    return parts.swallowed == "pair" or _is_value(parts.word)
+
+
+def _is_value(word: str) -> bool:
+    return word in KEYWORDS or word in _PYTHON_WORDS or re.fullmatch(_STRICT_NUMBER, word) is not None
+
+
 def _unbalanced(text: str) -> bool:
     """Whether brackets open or close in a text that do not belong to each other."""
     depth = 0
@@ -353,43 +384,53 @@ def _unbalanced(text: str) -> bool:
 
 def _judge_unquoted(value: str, span: Span) -> Problem:
     """The departure of unquoted text: the most telling one of the rules that could speak about it."""
-    word, rest, swallowed = dissect(value)
+    parts = dissect(value)
     reads = f'DeepSpeed reads the string "{shown(value)}"'
-    if not rest.strip() or swallowed:
-        if word in _PYTHON_WORDS:
-            return Problem("python-literal", span, f"{word} is Python; {reads}", cure=cure_of_word(word))
-        if word in _NAN_WORDS:
-            return Problem("nan-or-infinity", span, f"{word} is no number here; {reads}", cure=cure_of_word(word))
-        if is_numberlike(word):
-            return Problem("number-format", span, f"{word} is no JSON number; {reads}", cure=cure_of_word(word))
-    if swallowed == "pair" and not rest.lstrip().startswith(","):
-        return Problem("swallowed-comma", span, f"no comma after {shown(word)}, so {reads}", cure=comma_after(word))
-    if swallowed == "comment":
-        return Problem(
-            "swallowed-comment",
-            span,
-            f"unquoted text runs to the end of its line, comment included: {reads}",
-            cure="put the text in double quotes",
-        )
-    if swallowed:
-        return Problem(
-            "swallowed-comma",
-            span,
-            f"unquoted text runs to the end of its line: {reads}",
-            cure=cure_of_word(word),
-        )
-    cure = f'write "{value}"' if len(value) <= 40 and '"' not in value else "put the text in double quotes"
+    if comma_missing(parts):
+        message = f"no comma after {shown(parts.word)}, so {reads}"
+        return Problem("swallowed-comma", span, message, cure=comma_cure(parts))
+    if parts.swallowed or not parts.rest.strip():
+        rule = _rule_of_word(parts.word)
+        if rule:
+            return Problem(rule, span, f"{what_is(parts.word)}; {reads}", cure=cure_of_word(parts.word))
+    if parts.swallowed == "comment":
+        message = f"text without quotes takes the comment behind it: {reads}"
+        return Problem("swallowed-comment", span, message, cure="put the text in double quotes")
+    if parts.swallowed:
+        message = f"text without quotes runs to the end of its line: {reads}"
+        return Problem("swallowed-comma", span, message, cure=cure_of_word(parts.word))
+    cure = cure_of_word(value) if len(value) <= 40 and '"' not in value else "put the text in double quotes"
     return Problem("unquoted-string", span, f"text without quotes; {reads}", cure=cure)
 
 
-def is_numberlike(word: str) -> bool:
+def _rule_of_word(word: str) -> str:
+    if word in _PYTHON_WORDS:
+        return "python-literal"
+    if word in _NAN_WORDS:
+        return "nan-or-infinity"
+    return "number-format" if _is_numberlike(word) else ""
+
+
+def what_is(word: str) -> str:
+    """What a bare word is that JSON has not, for the start of a message."""
+    said = {
+        "python-literal": "is Python",
+        "nan-or-infinity": "is no number here",
+        "number-format": "is no JSON number",
+    }
+    return f"{shown(word)} {said.get(_rule_of_word(word), 'has no quotes')}"
+
+
+def _is_numberlike(word: str) -> bool:
     """Whether a word was meant as a number, but is not written as JSON writes one."""
     return bool(re.fullmatch(_NUMBERLIKE, word)) and not re.fullmatch(_STRICT_NUMBER, word)
 
 
-def comma_after(word: str) -> str:
-    """The cure of a comma missing behind a value."""
-    return f"put a comma after {shown(word)}"
+def comma_cure(parts: Dissection) -> str:
+    """The cure where a comma is missing."""
+    if parts.rest.lstrip().startswith(";"):
+        return "write , instead of ;"
+    return f"put a comma after {shown(parts.word)}"
 
 
 def cure_of_word(word: str) -> str:
@@ -398,17 +439,33 @@ def cure_of_word(word: str) -> str:
         return f"write {_PYTHON_WORDS[word]}"
     if word in _NAN_WORDS:
         return "write a finite number, or leave the key out"
-    if word.lower() in _KEYWORDS:
+    if word.lower() in KEYWORDS:
         return f"write {word.lower()}"
-    if is_numberlike(word):
-        return "write the number as JSON does: digits, a dot, an exponent"
+    if word.startswith("(") and word.endswith(")"):
+        return f"write [{shown(word[1:-1])}]"
+    if _is_numberlike(word):
+        return "write a plain number"
     if re.fullmatch(_STRICT_NUMBER, word):
-        return comma_after(word)
-    return f'write "{shown(word)}"'
+        return f"write {word} alone"
+    return f'write "{shown(word.strip(_CURLY_QUOTES))}"'
 
 
-def meant_value(start: int, word: str) -> Token:
-    """A word of refused unquoted text as the value its author meant, for reading on behind it."""
-    token = read_unquoted(_PYTHON_WORDS.get(word, word), 0)
-    end = start + len(word)
-    return Token(token.kind, token.value, Span(start, end), end)
+def judge_key(key: str, span: Span) -> Problem:
+    """The departure of a key without double quotes."""
+    bare = key.strip(_CURLY_QUOTES)
+    message, cure = "strict JSON needs double quotes around a key", f'write "{shown(bare)}"'
+    if bare != key:
+        message = f"curly quotes are no quotes: DeepSpeed reads the key {shown(key)} with them"
+    elif '"' in key or "'" in key:
+        message = f"DeepSpeed reads the key {shown(key)} with the quote in it"
+        cure = "look for a quote that is missing before it"
+    return Problem("unquoted-key", span, message, cure=cure)
+
+
+def meant_value(start: int, parts: Dissection) -> Token:
+    """Unquoted text as the value its author meant; reading goes on behind that."""
+    token = read_unquoted(_PYTHON_WORDS.get(parts.word, parts.word), 0)
+    end = start + len(parts.word)
+    blanks = len(parts.rest) - len(parts.rest.lstrip())
+    semicolon = parts.rest.startswith(";", blanks)
+    return Token(token.kind, token.value, Span(start, end), end + blanks + 1 if semicolon else end)

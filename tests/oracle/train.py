@@ -29,6 +29,7 @@ import argparse
 import atexit
 import contextlib
 import copy
+import gc
 import importlib
 import json
 import os
@@ -46,6 +47,13 @@ from typing import Any, Iterable, Iterator
 ROOT = Path(__file__).resolve().parents[2]
 MICRO_STEPS = 64  # micro steps given to one optimizer step; after them the boundary is set by hand
 STEPS = 2
+# What a rank would import by itself, at some seconds of CPU each time (torch._dynamo, torch._inductor).
+MODULES = (
+    "deepspeed.runtime.zero.muon.muon_optimizer", "torch.distributed.fsdp", "torch.utils.tensorboard",
+    "deepspeed.runtime.hybrid_engine", "deepspeed.monitor.monitor", "torch._dynamo", "deepspeed.comm.mori",
+    "deepspeed.module_inject.auto_ep_layer", "deepspeed.runtime.superoffload.superoffload_stage3",
+    "torch._subclasses.schema_check_mode", "deepspeed.profiling.flops_profiler.profiler",
+)
 # DeepSpeed's CPU operators, each with what a case's text has when it may need it. Building one takes a
 # minute or two, once a machine; loading a built one a second, once a server.
 OPERATORS = {
@@ -115,6 +123,12 @@ def _confine(directory: str) -> None:
         elif event in ("os.rename", "os.link", "os.symlink"):
             check(arguments[1])
 
+    def makedirs(path: Any, mode: int = 0o777, exist_ok: bool = False) -> None:
+        with contextlib.suppress(PermissionError):  # as if made; writing below it fails later, if it comes to that
+            real_makedirs(path, mode, exist_ok)
+
+    real_makedirs = os.makedirs
+    os.makedirs = makedirs
     sys.addaudithook(hook)
 
 
@@ -324,6 +338,7 @@ def _prepare() -> None:
     os.environ.setdefault("DS_ACCELERATOR", "cpu")
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # no pool of compilers, so no threads
     import torch
 
     torch.set_num_threads(1)
@@ -337,9 +352,14 @@ def _prepare() -> None:
         os.makedirs(os.environ["TORCH_EXTENSIONS_DIR"], exist_ok=True)
     accelerator = get_accelerator()
     type(accelerator).is_fp16_supported = lambda self: True
+    for name in MODULES:
+        with contextlib.suppress(Exception):
+            importlib.import_module(name)
     # All-reduce through /dev/shm is for inference on CPUs; without it no segment outlives a killed rank.
     backend = importlib.import_module("deepspeed.comm.torch")  # the attribute of that name is torch itself
     vars(backend)["build_shm_op"] = lambda: None
+    gc.collect()
+    gc.freeze()  # ZeRO 3 collects garbage in initialize; without this, all that was imported is walked
 
 
 def _load_operators(case: dict[str, Any], loaded: set[str]) -> None:

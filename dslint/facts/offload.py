@@ -1,0 +1,86 @@
+"""Offload: which keys of the two sections the chosen device reads, and what NVMe swapping needs.
+
+Source: deepspeed/runtime/zero/offload_config.py and runtime/swap_tensor/, 0.19.8.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dslint.config import Config
+from dslint.expression import UNKNOWN
+from dslint.facts.registry import Item, fact
+from dslint.facts.zero import ZERO
+
+SECTIONS = ("offload_optimizer", "offload_param")
+NVME_ONLY = {
+    "offload_optimizer": ("nvme_path", "buffer_count", "pipeline_read", "pipeline_write", "fast_init"),
+    "offload_param": ("nvme_path", "buffer_count", "buffer_size", "max_in_cpu"),
+}
+"""Keys that only the NVMe swappers read."""
+
+SWAPPED_TENSORS = {"adam": 4, "adamw": 4, "lion": 3, "adagrad": 3}
+"""Tensors an optimizer swaps for each parameter: the parameter, its gradient and the states."""
+
+
+@fact
+def nvme_keys_on_cpu(config: Config) -> Any:
+    """Keys for NVMe swapping in a section that offloads to the CPU, with another value than the default."""
+    found = []
+    for section in SECTIONS:
+        if config.value((ZERO, section, "device")) != "cpu":
+            continue
+        for key in NVME_ONLY[section]:
+            path = (ZERO, section, key)
+            if config.written(path) not in (None, "auto") and config.value(path) != config.default(path):
+                found.append(Item(path, {"key": key, "section": section}))
+    return found
+
+
+@fact
+def offload_without_device(config: Config) -> Any:
+    """Offload sections that name no device, so that the default, none, holds."""
+    return [
+        Item((ZERO, section), {"section": section, "empty": not config.written((ZERO, section))})
+        for section in SECTIONS
+        if isinstance(config.written((ZERO, section)), dict) and not config.has((ZERO, section, "device"))
+    ]
+
+
+@fact
+def nvme_without_path(config: Config) -> Any:
+    """Offload sections with device nvme and no nvme_path."""
+    found = []
+    for section in SECTIONS:
+        path = (ZERO, section, "nvme_path")
+        if config.value((ZERO, section, "device")) == "nvme" and config.value(path) is None:
+            found.append(Item((ZERO, section, "device"), {"section": section}))
+    return found
+
+
+@fact
+def unpinned_sections(config: Config) -> Any:
+    """Offload sections with a device whose pin_memory is off, whether written or by the release's default."""
+    found = []
+    for section in SECTIONS:
+        path = (ZERO, section, "pin_memory")
+        if config.offloads((ZERO, section)) is True and config.value(path) is False:
+            found.append(Item(path, {"section": section, "given": config.has(path)}))
+    return found
+
+
+@fact
+def swapped_tensors(config: Config) -> Any:
+    """Buffers that swapping one parameter of the config's optimizer needs; UNKNOWN for other optimizers."""
+    kind = config.value(("optimizer", "type"))
+    return SWAPPED_TENSORS.get(kind.lower(), UNKNOWN) if isinstance(kind, str) else UNKNOWN
+
+
+@fact
+def cpu_adam(config: Config) -> Any:
+    """Whether an offloaded optimizer of the config is DeepSpeedCPUAdam: Adam or AdamW, and not torch's."""
+    kind = config.value(("optimizer", "type"))
+    if not isinstance(kind, str):
+        return UNKNOWN
+    torch_adam = config.written(("optimizer", "params", "torch_adam"))
+    return kind.lower() in ("adam", "adamw") and not torch_adam

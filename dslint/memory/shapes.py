@@ -1,0 +1,127 @@
+"""Model shapes: every parameter tensor of a model, and what its layers keep for the backward pass.
+
+Counts are elements, not bytes, unless a name says otherwise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+
+ATTENTION, MLP, EXPERT = "attention", "mlp", "expert"
+"""Roles of the matrices inside a block; LoRA puts adapters on those of attention and mlp."""
+EMBEDDING, HEAD, ROUTER, VECTOR, VISION = "embedding", "head", "router", "vector", "vision"
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """Parameters of one size: `count` tensors of `shape` that play the same role."""
+
+    role: str
+    shape: tuple[int, ...]
+    count: int = 1
+
+    @property
+    def numel(self) -> int:
+        """Elements of one of them."""
+        return prod(self.shape)
+
+    @property
+    def total(self) -> int:
+        """Elements of all of them."""
+        return self.numel * self.count
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A stack of equal layers, described by what a token leaves behind in each.
+
+    `ffn` is the width one token passes through: the intermediate size, or for a mixture of experts
+    those of the experts it is sent to. `kv` is the width of keys (and of values), `attention` that of
+    queries. `norms` counts normalizations over the hidden width. `projections` are the matrix products
+    of attention that read the same input (q, k, v: one input kept).
+    """
+
+    layers: int
+    hidden: int
+    heads: int
+    attention: int
+    kv: int
+    ffn: int
+    gated: bool = True
+    rms: bool = True
+    norms: int = 2
+    experts: int = 0
+    top_k: int = 0
+    window: int = 0
+    python_gelu: bool = False
+    dropout: bool = False
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A model as the predictor sees it.
+
+    `notes` say in words what was assumed; `upcast_logits`: the loss is computed on a 32-bit copy of
+    the logits, as Hugging Face's causal language models do.
+    """
+
+    name: str
+    tensors: tuple[Tensor, ...]
+    blocks: tuple[Block, ...]
+    vocab: int
+    positions: int = 0
+    upcast_logits: bool = True
+    notes: tuple[str, ...] = ()
+    family: str = ""
+
+    @cached_property
+    def parameters(self) -> int:
+        """All parameters."""
+        return sum(t.total for t in self.tensors)
+
+    @cached_property
+    def hidden(self) -> int:
+        """The width that HF Trainer takes its automatic bucket sizes from: the largest hidden size."""
+        return max((block.hidden for block in self.blocks), default=0)
+
+    @cached_property
+    def layers(self) -> int:
+        """Layers of all stacks."""
+        return sum(block.layers for block in self.blocks)
+
+    @cached_property
+    def largest(self) -> int:
+        """Elements of the largest single tensor."""
+        return max((t.numel for t in self.tensors), default=0)
+
+    @cached_property
+    def matrices(self) -> int:
+        """Elements of two-dimensional weights inside the blocks, which Muon treats apart."""
+        return sum(t.total for t in self.tensors if t.role in (ATTENTION, MLP, EXPERT, ROUTER))
+
+    @cached_property
+    def embeddings(self) -> int:
+        """Elements of embedding tables and of an untied head."""
+        return sum(t.total for t in self.tensors if t.role in (EMBEDDING, HEAD))
+
+    @cached_property
+    def computing(self) -> int:
+        """Parameters that multiply each token: without embedding tables and experts it is not sent to."""
+        total = self.parameters - sum(t.total for t in self.tensors if t.role == EMBEDDING)
+        if not any(t.role == HEAD for t in self.tensors):
+            total += self.vocab * self.hidden  # a tied embedding multiplies as the head
+        experts = sum(t.total for t in self.tensors if t.role == EXPERT)
+        of = max((b.experts for b in self.blocks), default=0)
+        used = max((b.top_k for b in self.blocks), default=0)
+        return total - (experts * (of - used) // of if of else 0)
+
+    def small(self, threshold: int) -> int:
+        """Elements of all tensors of at most `threshold` elements."""
+        return sum(t.total for t in self.tensors if t.numel <= threshold)
+
+    def adapters(self, rank: int) -> int:
+        """Elements of LoRA adapters of a rank on every linear layer of the blocks but experts."""
+        linear = (t for t in self.tensors if t.role in (ATTENTION, MLP) and len(t.shape) == 2)
+        return sum(rank * sum(t.shape) * t.count for t in linear)

@@ -1,0 +1,173 @@
+"""From the file to what is trained: what a trainer fills in, and what the CPU cannot do. Pure.
+
+The values are HF Trainer's defaults (transformers 5.24, TrainingArguments) where nothing says otherwise;
+every one that was filled or replaced is named in the output.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import Any
+
+from dslint.document import dotted
+from dslint.trainers import fills
+
+HIDDEN = {
+    "zero_optimization.reduce_bucket_size": lambda hidden: hidden * hidden,
+    "zero_optimization.stage3_prefetch_bucket_size": lambda hidden: int(0.9 * hidden * hidden),
+    "zero_optimization.stage3_param_persistence_threshold": lambda hidden: 10 * hidden,
+}
+"""What HF fills from the hidden size (integrations/deepspeed.py, trainer_config_finalize)."""
+
+MONITORS = ("tensorboard", "wandb", "comet", "csv_monitor")
+CUDA_OPTIMIZERS = ("lamb", "onebitadam", "onebitlamb", "zerooneadam")
+"""Optimizers whose kernels or compressed communication exist for CUDA only (ops/op_builder/cpu, 0.19.8)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A value that is not the file's: a dotted path, the value (None: removed) and why."""
+
+    path: str
+    value: Any
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """A config to train with, what was changed in it, and what waits for the model's hidden size."""
+
+    config: dict[str, Any]
+    changes: tuple[Change, ...]
+    hidden: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """What a trainer would be called with. None: its default."""
+
+    ranks: int = 1
+    micro_batch: int | None = None
+    accumulation: int | None = None
+    precision: str | None = None
+    steps: int = 2
+
+
+def fill(data: dict[str, Any], trainer: str, arguments: Arguments) -> Filled:
+    """The config with every "auto" that this trainer fills filled, and what it adds added."""
+    config = copy.deepcopy(data)
+    changes: list[Change] = []
+    hidden: list[str] = []
+    micro, steps = arguments.micro_batch or 1, arguments.accumulation or 1
+    precision = arguments.precision or "bf16"
+    values: dict[str, Any] = {
+        "train_micro_batch_size_per_gpu": micro,
+        "gradient_accumulation_steps": steps,
+        "train_batch_size": micro * steps * arguments.ranks,
+        "gradient_clipping": 1.0,
+        "optimizer.params.lr": 5e-5,
+        "optimizer.params.betas": [0.9, 0.999],
+        "optimizer.params.eps": 1e-8,
+        "optimizer.params.weight_decay": 0.0,
+        "scheduler.params.warmup_min_lr": 0,
+        "scheduler.params.warmup_max_lr": 5e-5,
+        "scheduler.params.warmup_num_steps": 1,
+        "scheduler.params.total_num_steps": arguments.steps,
+        "fp16.enabled": precision == "fp16",
+        "bf16.enabled": precision == "bf16",
+        "zero_optimization.stage": 2,
+        "zero_optimization.offload_optimizer.device": "none",
+        "zero_optimization.offload_param.device": "none",
+        "zero_optimization.offload_optimizer.nvme_path": "none",
+        "zero_optimization.offload_param.nvme_path": "none",
+        "zero_optimization.stage3_gather_16bit_weights_on_model_save": False,
+        "zero_allow_untested_optimizer": True,
+        "steps_per_print": float("inf"),
+    }
+    for path in leaves(config):
+        if get(config, path) != "auto":
+            continue
+        source = fills(trainer, path)
+        name = dotted(path)
+        if source is None:
+            continue
+        if name in HIDDEN:
+            hidden.append(name)
+        elif name in values:
+            put(config, path, values[name])
+            changes.append(Change(name, values[name], f"filled as {trainer} would: {source}"))
+    return Filled(config, tuple(changes), tuple(hidden))
+
+
+def fill_hidden(config: dict[str, Any], names: tuple[str, ...], hidden: int, trainer: str) -> None:
+    """Fills, in place, what waits for the hidden size. HF leaves the keys of stage 3 alone below it."""
+    zero = config.get("zero_optimization")
+    stage = zero.get("stage", 0) if isinstance(zero, dict) else 0
+    for name in names:
+        if stage == 3 or "stage3_" not in name or trainer == "accelerate":
+            put(config, tuple(name.split(".")), HIDDEN[name](hidden))
+
+
+def quiet(config: dict[str, Any]) -> tuple[dict[str, Any], list[Change]]:
+    """The config without what would write into the user's dashboards."""
+    out = copy.deepcopy(config)
+    changes = []
+    for name in MONITORS:
+        if isinstance(out.get(name), dict) and out[name].get("enabled", False) is not False:
+            del out[name]
+            changes.append(Change(name, None, "left out: a verification is not an experiment to log"))
+    return out, changes
+
+
+def for_cpu(config: dict[str, Any]) -> tuple[dict[str, Any], list[Change]]:
+    """The config without what exists for CUDA only, and what stands in for it."""
+    out = copy.deepcopy(config)
+    changes: list[Change] = []
+    optimizer = out.get("optimizer")
+    if isinstance(optimizer, dict) and str(optimizer.get("type", "")).lower() in CUDA_OPTIMIZERS:
+        params = optimizer.get("params")
+        kept = {k: v for k, v in (params if isinstance(params, dict) else {}).items()
+                if k in ("lr", "betas", "eps", "weight_decay")}  # fmt: skip
+        changes.append(Change("optimizer.type", "AdamW", f"{optimizer['type']} exists for CUDA only"))
+        out["optimizer"] = {**optimizer, "type": "AdamW", "params": kept}
+    zero = out.get("zero_optimization")
+    if isinstance(zero, dict):
+        for section in ("offload_optimizer", "offload_param"):
+            part = zero.get(section)
+            if isinstance(part, dict) and part.get("device") == "nvme":
+                zero[section] = {**{k: v for k, v in part.items() if k != "nvme_path"}, "device": "cpu"}
+                changes.append(
+                    Change(f"zero_optimization.{section}.device", "cpu", "NVMe offload needs async_io, libaio")
+                )
+        for key in ("zero_quantized_weights", "zero_quantized_gradients", "zero_quantized_nontrainable_weights"):
+            if zero.get(key) is True:
+                zero[key] = False
+                changes.append(Change(f"zero_optimization.{key}", False, "the quantizer exists for CUDA only"))
+    compile_ = out.get("compile")
+    if isinstance(compile_, dict) and compile_.get("deepcompile") is True:
+        compile_["deepcompile"] = False
+        changes.append(Change("compile.deepcompile", False, "DeepCompile exists for CUDA only"))
+    return out, changes
+
+
+def leaves(value: Any, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    """The paths of everything that is not a mapping."""
+    if isinstance(value, dict):
+        return [leaf for key, below in value.items() for leaf in leaves(below, (*path, key))]
+    return [path] if path else []
+
+
+def get(config: dict[str, Any], path: tuple[str, ...]) -> Any:
+    """The value at a path, None where there is none."""
+    value: Any = config
+    for key in path:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+def put(config: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
+    """Sets the value at a path whose sections exist."""
+    for key in path[:-1]:
+        config = config[key]
+    config[path[-1]] = value
