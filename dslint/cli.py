@@ -17,12 +17,13 @@ from dslint import schema as schemas
 from dslint.discover import below, is_config
 from dslint.finding import SEVERITIES, FileReport, at_least
 from dslint.installed import installed_release
-from dslint.lint import Options, chosen, configure, lint, lint_releases
+from dslint.lint import Options, chosen, lint, lint_releases, prepare
 from dslint.releases import number
 from dslint.report import FORMATS, renderer
 from dslint.repository import asked_release
 from dslint.rules import Rule, load, no_such_rule
 from dslint.settings import TRAINERS, UsageError
+from dslint.verify import arguments as verifying
 
 CLEAN, FOUND, FAILED = 0, 1, 2
 
@@ -128,6 +129,7 @@ def arguments() -> argparse.ArgumentParser:
         help="of the files given, lint only DeepSpeed configs, by name and content (for hooks)",
     )
     files.add_argument("--stdin-filename", metavar="NAME", help="the name to report standard input under")
+    verifying.add(p)
     info = p.add_argument_group("information")
     info.add_argument("--explain", metavar="RULE", help="tell what a rule means, by code or name")
     info.add_argument("--list-rules", action="store_true", help="all rules, one a line")
@@ -156,7 +158,9 @@ def words(text: str) -> tuple[str, ...]:
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs dslint and returns the exit code."""
     try:
-        return run(arguments().parse_args(argv))
+        args = arguments().parse_args(argv)
+        verifying.check(args)
+        return run(args)
     except UsageError as error:
         complain(str(error))
         return FAILED
@@ -207,13 +211,45 @@ def run(args: argparse.Namespace) -> int:
         from dslint.show import show_config
 
         return say("".join(show_config(configure_file(raw, name, options)) for name, raw in inputs))
-    judge = judge_with(args, options, rules, releases)
-    reports = [judge(raw, name) for name, raw in inputs]
-    if not reports and not failed and not args.filter:
+    if args.verify:
+        reports, failed = verified(args, options, rules, inputs, failed)
+    else:
+        judge = judge_with(args, options, rules, releases)
+        reports = [judge(raw, name) for name, raw in inputs]
+    if not inputs and not failed and not args.filter:
         raise UsageError(nothing_found(args.paths))
     failed = publish(args, reports) or failed
     found = any(at_least(f.severity, args.fail_on) for report in reports for f in report.findings)
     return FAILED if failed else FOUND if found else CLEAN
+
+
+def verified(
+    args: argparse.Namespace,
+    options: Options,
+    rules: list[Rule],
+    inputs: list[tuple[str, bytes]],
+    failed: bool,
+) -> tuple[list[FileReport], bool]:
+    """The reports of `--verify`, and whether something could not be done."""
+    from dslint.verify.command import verify
+
+    shown = ""
+
+    def progress(stage: str) -> None:
+        nonlocal shown
+        if stage != shown and sys.stderr.isatty():
+            line = "".join(c if c.isprintable() else "?" for c in stage)[:100]
+            print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
+            shown = stage
+
+    try:
+        reports, cannot = verify(args, options, rules, inputs, progress)
+    finally:
+        if shown:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+    for message in cannot:
+        complain(message)
+    return reports, failed or bool(cannot)
 
 
 def judge_with(
@@ -234,9 +270,7 @@ def judge_with(
 
 def configure_file(raw: bytes, name: str, options: Options):  # type: ignore[no-untyped-def]
     """The effective config of a file."""
-    from dslint.formats import read_bytes
-
-    return configure(read_bytes(raw, name), options)
+    return prepare(raw, name, options)
 
 
 def say(text: str) -> int:

@@ -15,13 +15,16 @@ from typing import Any
 from dslint.document import Document, Node, Path, dotted, plain
 from dslint.expression import UNKNOWN
 from dslint.settings import Target
-from dslint.trainers import adds, fills
+from dslint.trainers import ADDED, adds, fills
 
 Schema = dict[str, Any]
 
 _TRUE = {"true", "t", "yes", "y", "on", "1"}
 _FALSE = {"false", "f", "no", "n", "off", "0"}
 _INTEGER = re.compile(r"\s*[+-]?[0-9]+(_[0-9]+)*(\.0*)?\s*\Z")
+ACCELERATE = ("accelerate",)
+"""What rules put before a path to mean an accelerate config file's own keys."""
+
 _OFFLOADING = ("cpu", "nvme")
 _OVERLAP_COMM = ("zero_optimization", "overlap_comm")
 
@@ -52,12 +55,19 @@ class Config:
         self.target = target
         self.base: Path = document.base
         place = document.find(self.base)
-        self.root: Node | None = place.node if place is not None else None
+        self.root: Node | None = document.config or (place.node if place is not None else None)
         data = plain(self.root) if self.root is not None else {}
         self.data: dict[str, Any] = data if isinstance(data, dict) else {}
         self._values: dict[Path, tuple[Any, Origin]] = {}
 
     # Where things stand in the file
+
+    def accelerate(self, path: Path) -> Any:
+        """What an accelerate config file has at a path of its own; UNKNOWN in every other file."""
+        if self.document.format != "accelerate":
+            return UNKNOWN
+        place = self.document.find(path)
+        return None if place is None else plain(place.node)
 
     def locate(self, path: Path) -> Path | None:
         """The keys as the file spells them, or None where the file does not give the path."""
@@ -82,10 +92,14 @@ class Config:
 
     def has(self, path: Path) -> bool:
         """Whether the file gives the path, in any spelling and with any value."""
+        if path[:1] == ACCELERATE:
+            return self.document.format == "accelerate" and self.document.find(path[1:]) is not None
         return self.locate(path) is not None
 
     def written(self, path: Path) -> Any:
         """The value as the file has it; None where it has none."""
+        if path[:1] == ACCELERATE:
+            return self.accelerate(path[1:])
         actual = self.locate(path)
         value: Any = self.data
         if actual is None:
@@ -96,6 +110,11 @@ class Config:
 
     def file_path(self, path: Path) -> Path:
         """The path in the whole file, spelled as the file spells it as far as it goes."""
+        if path[:1] == ACCELERATE:
+            return path[1:]
+        if self.document.config is not None:
+            places = self.document.places
+            return next((places[p] for p in (path[:n] for n in range(len(path), 0, -1)) if p in places), ())
         for length in range(len(path), -1, -1):
             actual = self.locate(path[:length])
             if actual is not None:
@@ -106,6 +125,8 @@ class Config:
 
     def value(self, path: Path) -> Any:
         """The effective value, or UNKNOWN; None where there is neither a value nor a default."""
+        if path[:1] == ACCELERATE:
+            return self.accelerate(path[1:])
         return self._effective(path)[0]
 
     def origin(self, path: Path) -> Origin:
@@ -136,7 +157,7 @@ class Config:
             if raw == "auto":
                 source = fills(trainer, path)
                 if source is not None:
-                    return UNKNOWN, Origin("filled", source)
+                    return self._filled(path, source)
                 if pydantic:
                     return self._absent(path, schema)[0], Origin("dropped")
             value = coerce(raw, schema, pydantic)
@@ -144,8 +165,16 @@ class Config:
                 return value, Origin("file")
         source = adds(trainer, path, self.has)
         if source is not None:
-            return UNKNOWN, Origin("filled", source)
+            return self._filled(path, source, ADDED.get(path, UNKNOWN))
         return self._absent(path, schema)
+
+    def _filled(self, path: Path, source: str, value: Any = UNKNOWN) -> tuple[Any, Origin]:
+        """A value that the trainer gives, as far as the run is known."""
+        if value is UNKNOWN and self.target.launch is not None:
+            from dslint.trainers.values import filled
+
+            value = filled(path, self.target)
+        return value, Origin("filled", source)
 
     def _absent(self, path: Path, schema: Schema) -> tuple[Any, Origin]:
         parent = path[:-1]

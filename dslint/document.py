@@ -70,8 +70,10 @@ class Document:
     root: Node | None
     problems: list[Problem] = field(default_factory=list)
     departures: list[Problem] = field(default_factory=list)
-    format: str = "json"  # "json", "yaml" or "accelerate"
+    format: str = "json"  # "json", "yaml", "accelerate", or "arguments" (of a run, no config in it)
     base: Path = ()  # where the DeepSpeed config stands in the file, () for the whole of it
+    config: Node | None = None  # the DeepSpeed config that accelerate makes of its own file
+    places: dict[Path, Path] = field(default_factory=dict)  # path in `config` -> where the file sets it
     _line_starts: list[int] = field(default_factory=list)
     _index: dict[Path, Place] | None = None
 

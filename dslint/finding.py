@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dslint.document import Document
@@ -67,6 +67,18 @@ def at_least(severity: str, threshold: str) -> bool:
     return threshold != "never" and SEVERITIES.index(severity) <= SEVERITIES.index(threshold)
 
 
+@dataclass(frozen=True, slots=True)
+class Section:
+    """What was found out about a file besides findings: an estimate, a verification.
+
+    `data` stands under `name` in the JSON report; `lines` are the same for people, unescaped.
+    """
+
+    name: str
+    data: dict[str, Any]
+    lines: tuple[str, ...]
+
+
 @dataclass(slots=True)
 class FileReport:
     """The findings in one file, in the order of the text, and what it was judged for."""
@@ -74,3 +86,4 @@ class FileReport:
     document: Document
     target: Target
     findings: list[Finding]
+    sections: list[Section] = field(default_factory=list)

@@ -11,6 +11,7 @@ from typing import Any
 from dslint.config import Config, properties, schema_at
 from dslint.document import Path, dotted
 from dslint.finding import Finding
+from dslint.renames import renamed
 from dslint.rules import Rule, emit, show
 from dslint.schema import Schema, Violation, deprecated_keys, unread_keys, violations
 from dslint.suggest import elsewhere, nearest
@@ -62,7 +63,7 @@ def check(config: Config, rules: Rules, judged_exactly: bool) -> Iterator[Findin
 
 
 def _at(config: Config, rule: Rule, path: Path, message: str, cure: str) -> Finding:
-    written = (*config.base, *path)
+    written = (*config.base, *path) if config.document.config is None else config.file_path(path)
     return emit(rule, config.document.nearest(written), dotted(written), message, cure)
 
 
@@ -72,10 +73,14 @@ def _unknown(config: Config, rules: Rules, path: Path, refused: bool) -> Finding
     where = dotted(section) or "the top level"
     known = properties(schema_at(config.schema, section))
     present = schema_at_data(config.data, section)
-    near = nearest(key, [name for name in known if name not in present and "x-removed" not in known[name]])
-    places = [] if near else elsewhere(key, config.schema, section)
+    other = renamed(path)
+    names = [name for name in known if name not in present and "x-removed" not in known[name]]
+    near = None if other else nearest(key, names)
+    places = [] if near or other else elsewhere(key, config.schema, section)
     home = dotted(places[0][:-1]) or "the top level" if places else ""
-    if near:
+    if other:
+        cure = other
+    elif near:
         cure = f"did you mean {near}?"
     elif places:
         cure = f"write it as {dotted(places[0])}" if places[0][-1] != key else f"move it to {home}"

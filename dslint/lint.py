@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from dslint import schema as schemas
 from dslint.config import Config
@@ -14,12 +15,18 @@ from dslint.keys import check
 from dslint.releases import number
 from dslint.rules import Rule, judge
 from dslint.settings import Target
-from dslint.trainers import infer
+from dslint.trainers import STRICT, infer
+
+if TYPE_CHECKING:
+    from dslint.launch import Launch
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What to judge for and which rules to hear. `trainer` None: infer it from each file."""
+    """What to judge for and which rules to hear. `trainer` None: infer it from each file.
+
+    `launch` and `companion`: see Target.
+    """
 
     release: str
     release_reason: str = "given"
@@ -27,6 +34,8 @@ class Options:
     gpus: int | None = None
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
+    launch: Launch | None = None
+    companion: Document | None = None
 
 
 def chosen(rule: Rule, selectors: tuple[str, ...]) -> bool:
@@ -36,8 +45,8 @@ def chosen(rule: Rule, selectors: tuple[str, ...]) -> bool:
 
 def lint(raw: bytes, name: str, options: Options, rules: list[Rule]) -> FileReport:
     """Everything there is to say about one file."""
-    document = read_bytes(raw, name)
-    config = configure(document, options)
+    config = prepare(raw, name, options)
+    document = config.document
     heard = [
         rule
         for rule in rules
@@ -90,12 +99,33 @@ def in_order(findings: Iterable[Finding]) -> list[Finding]:
     return list(dict.fromkeys(sorted(findings, key=key)))
 
 
+def prepare(raw: bytes, name: str, options: Options) -> Config:
+    """The effective config of a file, read as its trainer reads it."""
+    config = configure(read_bytes(raw, name), options)
+    document = config.document
+    if (document.problems or document.departures) and config.target.trainer in STRICT:
+        if document.format != "yaml" and not name.lower().endswith((".yaml", ".yml")):
+            from dslint.formats.strict import strictly
+
+            strict = strictly(document)
+            if strict is not None:
+                return configure(strict, options)
+    return config
+
+
 def configure(document: Document, options: Options) -> Config:
     """The effective config of a document, its trainer inferred where none was given."""
     schema = schemas.load(options.release)
-    target = Target(options.release, "raw", options.gpus, options.release_reason)
+    launch, gpus = options.launch, options.gpus
+    if launch is None and (document.format == "accelerate" or document.base):
+        from dslint.launch.files import launch_of
+
+        launch = launch_of(document)
+    if gpus is None and launch is not None:
+        gpus = launch.processes
+    target = Target(options.release, "raw", gpus, options.release_reason, launch=launch, companion=options.companion)
     config = Config(document, schema, target)
-    trainer, reason = (options.trainer, "given") if options.trainer else infer(document, config.data)
+    trainer, reason = (options.trainer, "given") if options.trainer else infer(document, config.data, launch)
     return Config(document, schema, replace(target, trainer=trainer, trainer_reason=reason))
 
 
@@ -106,13 +136,17 @@ def _findings(document: Document, config: Config, rules: dict[str, Rule], heard:
         rule = rules.get(departure.rule)
         if rule is not None and rule.applies(target.release, target.trainer):
             found.append(_met(rule, departure))
+        elif target.trainer in STRICT:
+            found.append(_met(rules["not-strict-json"], departure))
     readable = not any(
         f.code.startswith("DS0") and f.name != "duplicate-key" for f in found if f.phase == "load"
     )
-    if document.root is None or document.root.kind != "object":
+    if document.root is None or document.root.kind != "object" or document.format == "arguments":
         return found
     exact = number(target.release) <= number(schemas.newest())
     found += check(config, rules, exact)
+    if document.config is not None and not document.config.members:
+        heard = [rule for rule in heard if rule.about_accelerate]
     if readable:  # half a file says nothing about what is absent from it
         found += judge(heard, config)
     return found

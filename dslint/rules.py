@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path as FilePath
 from typing import Any
 
-from dslint.config import Config
+from dslint.config import ACCELERATE, Config
 from dslint.document import Path, Place, dotted
 from dslint.expression import UNKNOWN, Tree, evaluate
 from dslint.facts import Facts, Item
@@ -53,6 +53,11 @@ class Rule:
         """Whether the rule speaks about this release under this trainer."""
         return holds(self.deepspeed, release) and (not self.trainers or trainer in self.trainers)
 
+    @property
+    def about_accelerate(self) -> bool:
+        """Whether the rule speaks about an accelerate config file, with or without a DeepSpeed config in it."""
+        return any(place.startswith(("accelerate.", "facts.accelerate_")) for place in (self.at, *self.each))
+
 
 def load(path: FilePath = COMPILED) -> list[Rule]:
     """The compiled rules, by code."""
@@ -76,7 +81,11 @@ def no_such_rule(word: str, rules: Iterable[Rule]) -> UsageError:
 
 
 class Scope:
-    """Resolves the paths of expressions: `facts.x`, `target.x`, `this.x`, and paths of the config."""
+    """Resolves the paths of expressions: `facts.x`, `target.x`, `this.x`, and paths of the config.
+
+    `args.x` is an argument of the run that names the config, `where.x` where that stands ("train.sh:12"),
+    `accelerate.x` a key of the accelerate config file being judged.
+    """
 
     def __init__(self, config: Config, facts: Facts, item: Item | None = None) -> None:
         self.config = config
@@ -93,11 +102,18 @@ class Scope:
             return UNKNOWN if value is None else value
         if head == "this" and self.item is not None:
             return self.config.value(self.item.path) if len(path) == 1 else self.item.values.get(path[1])
+        if head in ("args", "where") and len(path) == 2:
+            launch = self.config.target.launch
+            if launch is None:
+                return UNKNOWN
+            return launch.value(path[1]) if head == "args" else launch.where(path[1])
         return self.config.value(path)
 
     def call(self, name: str, path: tuple[str, ...]) -> Any:
         """What one of PATH_FUNCTIONS says about a path."""
         where: Path = self.item.path if path == ("this",) and self.item is not None else path
+        if where[:1] == ACCELERATE and self.config.document.format != "accelerate":
+            return UNKNOWN
         if name == "has":
             return self.config.has(where)
         if name == "written":

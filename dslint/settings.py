@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from dslint.releases import number
+
+if TYPE_CHECKING:
+    from dslint.document import Document
+    from dslint.launch import Launch
 
 TRAINERS = ("raw", "hf", "accelerate", "lightning", "llamafactory", "axolotl", "ms-swift")
 """Who hands the config to DeepSpeed; raw: the user's own script does."""
@@ -19,7 +24,9 @@ class Target:
     """What a config is judged for.
 
     `gpus` counts processes, one GPU each; None: unknown, and rules that need it stay silent.
-    `release_reason` and `trainer_reason` say in words why these were chosen.
+    `release_reason` and `trainer_reason` say in words why these were chosen. `launch` is the run that
+    names the config, where it is known; `companion` the file that belongs to it: the accelerate config
+    that names this DeepSpeed config, or the DeepSpeed config that this accelerate config names.
     """
 
     release: str
@@ -27,6 +34,8 @@ class Target:
     gpus: int | None = None
     release_reason: str = "given"
     trainer_reason: str = "given"
+    launch: Launch | None = None
+    companion: Document | None = None
 
     @property
     def release_number(self) -> tuple[int, ...]:

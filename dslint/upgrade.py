@@ -16,8 +16,7 @@ from dslint.config import Config
 from dslint.document import Path, dotted
 from dslint.expression import UNKNOWN
 from dslint.finding import FileReport, Finding
-from dslint.formats import read_bytes
-from dslint.lint import Options, configure, in_order, lint
+from dslint.lint import Options, in_order, lint, prepare
 from dslint.rules import Rule, emit, show
 
 MOVED = "moved-default"
@@ -30,8 +29,7 @@ def upgrade(raw: bytes, name: str, options: Options, rules: list[Rule], old: str
     known = {(finding.code, finding.key) for finding in before.findings}
     findings = [finding for finding in after.findings if (finding.code, finding.key) not in known]
     rule = next(rule for rule in rules if rule.name == MOVED)
-    document = read_bytes(raw, name)
-    new_config, old_config = configure(document, options), configure(document, replace(options, release=old))
+    new_config, old_config = prepare(raw, name, options), prepare(raw, name, replace(options, release=old))
     findings += moved_defaults(rule, old_config, new_config)
     target = replace(after.target, release_reason=f"upgrade from {old}")
     return FileReport(after.document, target, in_order(findings))

@@ -36,6 +36,16 @@ STRINGS = (
 _WORDS2 = ("0", "1", "f", "n", "t", "y", "no", "on", "off", "yes", "true", "false")
 
 
+def variants(items: Iterable[str]) -> list[str]:
+    """The strings, and words of letters also in other cases."""
+    out: dict[str, None] = {}
+    for word in items:
+        out[word] = None
+        if len(word) > 1 and word[0].isalpha():
+            out.update(dict.fromkeys((word.upper(), word.lower(), word.capitalize())))
+    return list(out)
+
+
 def letters(word: str) -> str:
     """A pattern for `word` in any mix of cases."""
     return "".join(f"[{c.lower()}{c.upper()}]" if c.lower() != c.upper() else re.escape(c) for c in word)
@@ -82,6 +92,13 @@ GRAMMARS: tuple[tuple[str, str], ...] = (
 """Known ways to read a scalar from a string, most specific last resort excluded."""
 
 
+ANYTHING: tuple[Any, ...] = (
+    "abc", "", " ", "1", "auto", "true", None, True, False, 0, 1, -1, 7, 0.5, -1.5, 1e20, math.inf, math.nan, [], [1],
+    ["a"], [None], [[]], [{}], {}, {"a": 1}, {"a": None}, {"a": "b"}, {"a": []}, {"a": {}},
+)  # fmt: skip
+"""A parser that takes all of these looks at nothing."""
+
+
 class Undecided(Exception):
     """No combination of keywords says what the oracle says."""
 
@@ -108,7 +125,7 @@ def string_pattern(
 ) -> tuple[bool, str | None, list[str] | None]:
     """(accepted at all, pattern or None for any string, the strings where they are but a few)."""
     battery = list(dict.fromkeys([*STRINGS, *candidates]))
-    battery = list(dict.fromkeys(v for w in battery for v in (w, w.upper(), w.lower(), w.capitalize())))
+    battery = variants(battery)
     good = [w for w in battery if accepts(w)]
     if not good:
         return False, None, None
@@ -210,6 +227,8 @@ def derive(
     accepts: Oracle, words_to_try: Iterable[str] = (), numbers_to_try: Iterable[float] = (), depth: int = 0
 ) -> Schema:
     """Keywords under which a validator agrees with `accepts` on every kind of value."""
+    if all(accepts(v) for v in (*ANYTHING, *words_to_try, *numbers_to_try)):
+        return {}
     types: list[str] = []
     schema: Schema = {}
     refused: list[Any] = []
@@ -281,7 +300,7 @@ def finite_strings(schema: Schema, accepts: Oracle, candidates: Sequence[str]) -
         return schema
     known = [w for w in dict.fromkeys(candidates) if accepts(w)]
     compiled = re.compile(schema["pattern"])
-    battery = {v for w in [*STRINGS, *candidates] for v in (w, w.upper(), w.lower(), w.capitalize())}
+    battery = variants([*STRINGS, *candidates])
     if known and all((w in known) == (compiled.search(w) is not None) for w in battery):
         return {"enum": [*known, *([None] if "null" in listed else [])]}
     return schema

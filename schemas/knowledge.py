@@ -121,10 +121,14 @@ CONTEXTS: dict[str, list[dict[str, Any]]] = {
             }
         },
     ],
-    "curriculum_learning": [{"curriculum_learning": _CURRICULUM}],
+    "curriculum_learning": [
+        {"curriculum_learning": _CURRICULUM},
+        {"curriculum_learning": {**_CURRICULUM, "enabled": False}},
+    ],
     "elasticity": [_ELASTIC],
     "compression_training": [_COMPRESSION],
-    "hybrid_engine": [],
+    "progressive_layer_drop": [{"progressive_layer_drop": {"enabled": False, "theta": 0.5, "gamma": 0.001}}],
+    "amp": [{"amp": {"enabled": False, "opt_level": "O1"}}],
 }
 """More configs to try a key in, by path of the key or of a section above it."""
 
@@ -149,7 +153,14 @@ FREE = {
     "data_efficiency.data_sampling.curriculum_learning.curriculum_metrics",
     "amp",
     "sparse_attention",
-}
+    *(
+        f"compression_training.{method}.different_groups"
+        for method in (
+            "weight_quantization", "activation_quantization", "sparse_pruning", "row_pruning", "head_pruning",
+            "channel_pruning",
+        )
+    ),
+}  # fmt: skip
 """Dicts whose keys DeepSpeed hands on unread."""
 
 RUNTIME: dict[str, tuple[str, ...]] = {
@@ -172,12 +183,24 @@ RUNTIME: dict[str, tuple[str, ...]] = {
     "data_efficiency.data_routing.random_ltd.layer_token_lr_schedule": (
         "enabled", "total_layer_tokens", "warmup_type", "warmup_layer_tokens",
     ),
+    "progressive_layer_drop": ("theta", "gamma"),
+    "curriculum_learning": ("curriculum_type", "min_difficulty", "max_difficulty", "schedule_type", "schedule_config"),
+    "curriculum_learning.schedule_config": (
+        "total_curriculum_step", "difficulty_step", "root_degree", "difficulty", "max_step",
+    ),
+    "compression_training.layer_reduction": (
+        "keep_number_layer", "module_name_prefix", "teacher_layer", "other_module_name",
+    ),
 }  # fmt: skip
 """Keys read after parsing, or read by handing a whole dict on."""
 
 RUNTIME_FILES: dict[str, tuple[str, ...]] = {
     "pipeline": ("runtime/config.py", "runtime/pipe/"),
     "data_efficiency": ("runtime/data_pipeline/", "runtime/engine.py"),
+    "progressive_layer_drop": ("runtime/engine.py",),
+    "curriculum_learning.curriculum_type": ("runtime/", "deepspeed/"),
+    "curriculum_learning": ("runtime/data_pipeline/curriculum_scheduler.py",),
+    "compression_training": ("compression/",),
     "data_parallel_size": ("deepspeed/__init__.py", "compile/", "runtime/"),
     "sequence_parallel_size": ("deepspeed/__init__.py", "compile/", "runtime/"),
 }
@@ -660,6 +683,211 @@ LEGACY: dict[str, dict[str, Any]] = {
     "expert_parallel.has_shared_experts": {"description": "The layer has shared experts.",
                                            "type": ["boolean", "null"]},
 }  # fmt: skip
+
+_FP16 = {
+    "enabled": {"description": "Train in fp16.", "type": "boolean"},
+    "auto_cast": {"description": "Cast inputs of the model to fp16.", "type": "boolean"},
+    "loss_scale": {"description": "Static loss scale; 0 chooses it dynamically.", "type": "number"},
+    "initial_scale_power": {"description": "Dynamic loss scaling starts at 2 to this power.", "type": "integer"},
+    "loss_scale_window": {"description": "Good steps after which the loss scale grows.", "type": "integer"},
+    "hysteresis": {"description": "Overflows after which the loss scale shrinks.", "type": "integer"},
+    "consecutive_hysteresis": {
+        "description": "Refill hysteresis at every step without overflow.",
+        "type": "boolean",
+    },
+    "min_loss_scale": {"description": "Smallest dynamic loss scale.", "type": "integer"},
+    "fp16_master_weights_and_grads": {
+        "description": "Keep master weights and gradients in fp16; needs the CPU Adam of ZeRO-Offload.",
+        "type": "boolean",
+    },
+}
+_BF16 = {
+    "enabled": {"description": "Train in bfloat16.", "type": "boolean"},
+    "immediate_grad_update": {"description": "Add each gradient to its fp32 copy as it is made.", "type": "boolean"},
+}
+_CURRICULUM_KEYS = {
+    "enabled": {"description": "Use curriculum learning.", "type": "boolean"},
+    "curriculum_type": {"description": "What grows.", "type": "string", "values": ["seqlen"]},
+    "min_difficulty": {"description": "Difficulty at the start.", "type": "integer"},
+    "max_difficulty": {"description": "Difficulty at the end.", "type": "integer"},
+    "schedule_type": {
+        "description": "How difficulty grows.",
+        "type": "string",
+        "values": ["fixed_linear", "fixed_root", "fixed_discrete", "custom"],
+    },
+    "schedule_config": {"description": "Numbers of the schedule."},
+    "schedule_config.total_curriculum_step": {"description": "Steps until max_difficulty.", "type": "integer"},
+    "schedule_config.difficulty_step": {"description": "Difficulty is a multiple of this.", "type": "integer"},
+    "schedule_config.root_degree": {"description": "Degree of fixed_root.", "type": "integer"},
+    "schedule_config.difficulty": {"description": "Difficulties of fixed_discrete.", "type": "array"},
+    "schedule_config.max_step": {"description": "Last step of each difficulty but the last.", "type": "array"},
+}
+_ELASTICITY = {
+    "enabled": "Let DeepSpeed choose the batch size so that many numbers of GPUs fit.",
+    "max_train_batch_size": "Largest acceptable global batch.",
+    "micro_batch_sizes": "Acceptable micro batches.",
+    "min_gpus": "Fewest GPUs.",
+    "max_gpus": "Most GPUs.",
+    "min_time": "Minutes a run should last at least.",
+    "version": "Version of the elastic rules.",
+    "ignore_non_elastic_batch_info": "Accept batch keys beside elasticity and overwrite them.",
+    "prefer_larger_batch": "Of equally good batches take the larger.",
+    "model_parallel_size": "Model-parallel size.",
+    "num_gpus_per_node": "GPUs of a node.",
+}
+_NEBULA = {
+    "enabled": "Use Nebula.",
+    "persistent_storage_path": "Where checkpoints are kept.",
+    "persistent_time_interval": "Seconds between kept checkpoints.",
+    "num_of_version_in_retention": "Checkpoints kept.",
+    "enable_nebula_load": "Load checkpoints through Nebula.",
+    "nebula_load_path": "Where to load from.",
+}
+_SPARSE_ATTENTION = {
+    "mode": "Kind of sparsity.",
+    "block": "Size of a block.",
+    "attention": "Direction of attention.",
+    "different_layout_per_head": "Give each head its own layout.",
+    "num_local_blocks": "Blocks of a local window.",
+    "num_global_blocks": "Blocks of global attention.",
+    "num_random_blocks": "Random blocks.",
+    "num_sliding_window_blocks": "Blocks of the sliding window.",
+    "num_different_global_patterns": "Different global patterns.",
+    "local_window_blocks": "Sizes of local windows.",
+    "global_block_indices": "First blocks of global attention.",
+    "global_block_end_indices": "Last blocks of global attention.",
+    "horizontal_global_attention": "Global blocks attend to all others too.",
+}
+_EIGENVALUE = {
+    "enabled": "Compute eigenvalues.",
+    "verbose": "Print them.",
+    "max_iter": "Most iterations.",
+    "tol": "Tolerance.",
+    "stability": "Stability term.",
+    "gas_boundary_resolution": "Accumulation boundaries between computations.",
+    "layer_name": "Name of the layers.",
+    "layer_num": "Number of layers.",
+}
+
+LEGACY.update({f"fp16.{k}": v for k, v in _FP16.items()})
+LEGACY.update({f"{s}.{k}": v for s in ("bf16", "bfloat16") for k, v in _BF16.items()})
+LEGACY.update({f"curriculum_learning.{k}": v for k, v in _CURRICULUM_KEYS.items()})
+LEGACY.update({f"elasticity.{k}": {"description": v} for k, v in _ELASTICITY.items()})
+LEGACY.update({f"nebula.{k}": {"description": v} for k, v in _NEBULA.items()})
+LEGACY.update({f"sparse_attention.{k}": {"description": v} for k, v in _SPARSE_ATTENTION.items()})
+LEGACY.update({f"quantize_training.eigenvalue.{k}": {"description": v} for k, v in _EIGENVALUE.items()})
+for _key, _type in {
+    "elasticity.max_train_batch_size": "integer",
+    "elasticity.micro_batch_sizes": "array",
+    "nebula.persistent_storage_path": ["string", "null"],
+    "nebula.nebula_load_path": ["string", "null"],
+    "sparse_attention.mode": "string",
+    "sparse_attention.global_block_end_indices": ["array", "null"],
+}.items():
+    LEGACY[_key]["type"] = _type
+LEGACY.update(
+    {
+        "nebula": {"description": "Azure Nebula checkpoints."},
+        "elasticity": {"description": "Elastic training: batch sizes that suit many numbers of GPUs."},
+        "sparse_attention": {"description": "Sparse attention kernels."},
+        "curriculum_learning": {
+            "description": "Legacy curriculum learning; data_efficiency.data_sampling.curriculum_learning follows it.",
+        },
+        "progressive_layer_drop": {"description": "Progressive layer dropping."},
+        "progressive_layer_drop.enabled": {"description": "Use progressive layer dropping."},
+        "progressive_layer_drop.theta": {"description": "Share of layers kept in the end.", "type": "number"},
+        "progressive_layer_drop.gamma": {"description": "How fast layers are dropped.", "type": "number"},
+        "compression_training": {"description": "Compression library: quantization, pruning, layer reduction."},
+        "compression_training.layer_reduction": {"description": "Distill to fewer layers."},
+        "compression_training.layer_reduction.keep_number_layer": {
+            "description": "Layers of the student.",
+            "type": "integer",
+        },
+        "compression_training.layer_reduction.module_name_prefix": {
+            "description": "Prefix of layer names.",
+            "type": "string",
+        },
+        "compression_training.layer_reduction.teacher_layer": {
+            "description": "Teacher layers the student starts from.",
+            "type": "array",
+        },
+        "compression_training.layer_reduction.other_module_name": {
+            "description": "Other modules copied from the teacher.",
+            "type": "array",
+        },
+        "quantize_training": {"description": "Mixture-of-Quantization."},
+        "quantize_training.eigenvalue": {"description": "Eigenvalues for the quantization schedule."},
+        "seq_parallel_comm_data_type": {
+            "description": "Data type of gradient communication between sequence-parallel ranks.",
+            "type": "string",
+            "values": DTYPES,
+        },
+        "autotuning.model_info.hideen_size": {
+            "description": "Hidden size of the model, under the misspelled name this release reads.",
+            "type": ["integer", "null"],
+        },
+        "expert_parallel.async_split_plan": {"description": "Plan token exchanges asynchronously."},
+        "expert_parallel.comm_max_tokens_per_rank": {"description": "Most tokens one rank routes (DeepEP)."},
+        "expert_parallel.comm_num_sm": {"description": "Multiprocessors for communication (DeepEP)."},
+        "expert_parallel.comm_qp_margin": {"description": "Spare queue pairs (DeepEP)."},
+        "expert_parallel.disable_triton_grouped_mm": {"description": "Do not use the Triton grouped product."},
+        "expert_parallel.expert_activation": {
+            "description": "Activation of the experts.",
+            "type": ["string", "null"],
+        },
+        "expert_parallel.expert_w1": {"description": "Name of the gate weight.", "type": ["string", "null"]},
+        "expert_parallel.expert_w2": {"description": "Name of the down weight.", "type": ["string", "null"]},
+        "expert_parallel.expert_w3": {"description": "Name of the up weight; null when fused.",
+                                      "type": ["string", "null"]},
+        "expert_parallel.num_experts_attr": {
+            "description": "Attribute of the model config with the number of experts.",
+            "type": ["string", "null"],
+        },
+        "expert_parallel.top_k_attr": {
+            "description": "Attribute of the model config with the experts a token uses.",
+            "type": ["string", "null"],
+        },
+        "expert_parallel.shared_experts_pattern": {
+            "description": "Name of the shared experts.",
+            "type": ["string", "null"],
+        },
+        "expert_parallel.shared_experts_gate_pattern": {
+            "description": "Name of the shared experts' gate.",
+            "type": ["string", "null"],
+        },
+        "expert_parallel.validate_folding_routing": {"description": "Check the routing of folded parallelism."},
+    }
+)
+
+LEAVES: dict[str, str] = {
+    "enabled": "Use this part.",
+    "shared_parameters": "Settings of the whole method.",
+    "different_groups": "Groups of modules, each with its own settings.",
+    "schedule_offset": "Step at which it starts.",
+    "schedule_offset_end": "Step at which it ends.",
+    "schedule_offset_stride": "Steps between changes.",
+    "method": "Which method.",
+    "dense_ratio": "Share of weights kept.",
+    "block_pattern": "Shape of the blocks pruned together.",
+    "excluded_modules": "Modules left alone.",
+    "num_heads": "Attention heads of a layer.",
+    "quantization_type": "Symmetric or asymmetric quantization.",
+    "quantize_groups": "Quantization groups.",
+    "quantize_verbose": "Print quantization.",
+    "quantize_weight_in_forward": "Quantize in forward instead of after the step.",
+    "quantizer_kernel": "Use the CUDA quantizer.",
+    "quantize_change_ratio": "How fast precision changes.",
+    "fp16_mixed_quantize": "Mix fp16 and quantized values.",
+    "range_calibration": "How the range of activations is found.",
+    "rounding": "How values are rounded.",
+    "weight_quantization": "Quantize weights.",
+    "activation_quantization": "Quantize activations.",
+    "sparse_pruning": "Prune single weights.",
+    "row_pruning": "Prune rows.",
+    "head_pruning": "Prune attention heads.",
+    "channel_pruning": "Prune channels.",
+}
+"""Words for the last part of a path, where LEGACY has none for the whole of it."""
 
 REMOVED: dict[str, str] = {
     "nebula": "Nebula checkpointing is gone; checkpoints are written by torch.save. Remove the section.",

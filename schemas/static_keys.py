@@ -634,6 +634,17 @@ def _hints(dotted: str, key: str) -> tuple[str, ...]:
     return ("deepspeed/",)
 
 
+def vocabulary(root: FilePath) -> list[str]:
+    """Words that the files of constants spell out: candidates for the values of a key."""
+    out: dict[str, None] = {}
+    for file in sorted(root.rglob("constants.py")):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and 1 < len(node.value) <= 24:
+                if node.value.replace("-", "_").isidentifier() and node.value != "auto":
+                    out[node.value] = None
+    return list(out)
+
+
 def compare(static: dict[Path, dict[str, str]], dynamic: dict[Path, Any]) -> list[str]:
     """What one reading lists and the other does not."""
     notes = []

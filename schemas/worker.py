@@ -35,6 +35,11 @@ Config = dict[str, Any]
 
 MINIMAL: Config = {"train_micro_batch_size_per_gpu": 1}
 MISSING = object()
+SAMPLE: tuple[Any, ...] = (
+    None, True, False, 0, 1, 2, 3, 8, -1, 0.5, 1.5, 1e20, "auto", "1", "0", "-1", "0.5", "a", "true", "", [], [1], ["a"],
+    {}, {"a": 1}, {"__no_such_key__": 1}, {"enabled": True}, {"device": "cpu"}, {"ratio": 0.5},
+)  # fmt: skip
+"""Values that tell whether two contexts judge a key alike."""
 
 
 class Recorder(dict):
@@ -320,11 +325,13 @@ class Maker:
     def __init__(self, parser: Parser):
         self.parser = parser
         self.notes: list[str] = []
+        self.oracles: dict[Path, Callable[[Any], bool]] = {}
         self.reads = self._discover()
         ours = [m for base in model_bases() for m in models(base) if m.__module__.split(".")[0] == "deepspeed"]
         self.by_title = {m.__name__: m for m in ours}
         self.static, self.static_models = static_keys.parse_time(parser.root)
         self.runtime = static_keys.runtime(parser.root)
+        self.vocabulary = static_keys.vocabulary(parser.root)
         self.listed: dict[Path, set[str]] = {path: set(keys) for path, keys in self.reads.items()}
 
     # Which keys there are
@@ -391,11 +398,25 @@ class Maker:
 
     def oracle(self, path: Path) -> Callable[[Any], bool]:
         """Whether a value at `path` is taken in at least one of the contexts."""
+        if path in self.oracles:
+            return self.oracles[path]
         bases = self.bases(path)
+        known: dict[str, bool] = {}
+
+        def verdict(base: Config, value: Any) -> bool:
+            return self.parser.accepts(settle(put(base, path, value), value))
+
+        if len(bases) > 1:  # contexts that never differ from the first one are not worth asking again
+            first = [verdict(bases[0], v) for v in SAMPLE]
+            bases = [bases[0], *(b for b in bases[1:] if [verdict(b, v) for v in SAMPLE] != first)]
 
         def accepts(value: Any) -> bool:
-            return any(self.parser.accepts(settle(put(base, path, value), value)) for base in bases)
+            key = repr(value)
+            if key not in known:
+                known[key] = any(verdict(base, value) for base in bases)
+            return known[key]
 
+        self.oracles[path] = accepts
         return accepts
 
     # The schema
@@ -427,8 +448,9 @@ class Maker:
         else:
             schema["type"] = "object"
         schema["properties"] = properties
-        forbids = bool(path) and not self.oracle(path)({"__no_such_key__": 1})
-        auto = bool(path) and forbids and self.oracle(path)({"__no_such_key__": "auto"})
+        unknown = self.oracle((*path, "__no_such_key__"))
+        forbids = not unknown(1)
+        auto = forbids and unknown("auto")
         if forbids:
             schema["additionalProperties"] = {"const": "auto"} if auto else {"not": {}}
         else:
@@ -438,8 +460,26 @@ class Maker:
             schema["x-unknown-keys"] = "free"
         else:
             schema["x-unknown-keys"] = "forbidden" if forbids else "ignored"
+        if path and model is None:
+            required = self.required(path, list(properties))
+            if required:
+                schema["required"] = required
         schema["x-auto"] = "dropped" if model is not None and (auto or not forbids) else "kept"
         return schema
+
+    def required(self, path: Path, keys: list[str]) -> list[str]:
+        """Keys without which a section is refused, whatever else it holds."""
+        accepts = self.parser.accepts
+        if self.oracle(path)({}):
+            return []
+        whole = [b for b in self.bases(path) if isinstance(lookup(b, path), dict) and accepts(b)]
+        out = []
+        for key in keys:
+            having = [b for b in whole if key in lookup(b, path)]
+            less = [{k: v for k, v in lookup(b, path).items() if k != key} for b in having]
+            if having and not any(accepts(put(b, path, rest)) for b, rest in zip(having, less)):
+                out.append(key)
+        return out
 
     def shield(self, root: dict[str, Any], old: str, new: str) -> None:
         """Judge section `old` only where `new` is absent, if DeepSpeed reads `old` only then."""
@@ -488,10 +528,11 @@ class Maker:
         keys = self.legacy_keys(path)
         if model is not None or keys or dotted in knowledge.FREE:
             schema = self.section(path, model)
-            head = {"description": about.get("description") or short(inspect.getdoc(model) or "") if model else None}
-            if about.get("description"):
-                head["description"] = about["description"]
-            out = {k: v for k, v in head.items() if v}
+            words = about.get("description") or (short(inspect.getdoc(model) or "") if model is not None else "")
+            words = words or knowledge.LEAVES.get(path[-1], "")
+            out = {"description": words} if words else {}
+            if not words:
+                self.notes.append(f"no description: {dotted}")
             out.update(schema)
             out["x-type"] = about.get("type", "object")
             out.update(self.replacement(about))
@@ -506,10 +547,13 @@ class Maker:
         accepts = self.oracle(path)
         values = list(about.get("values", ()))
         strings = [v for v in values if isinstance(v, str)]
+        if not strings and not accepts("abc"):
+            strings = values = [w for w in self.vocabulary if accepts(w)]
         schema = self.probe(path, accepts, strings)
         out = {}
-        if about.get("description"):
-            out["description"] = about["description"]
+        words = about.get("description") or knowledge.LEAVES.get(path[-1])
+        if words:
+            out["description"] = words
         else:
             self.notes.append(f"no description: {dotted}")
         out.update(schema)
@@ -619,7 +663,7 @@ class Maker:
         about = knowledge.LEGACY.get(dotted, {})
         names, values = meant(f.annotation)
         out: dict[str, Any] = {}
-        text = about.get("description") or short(doc)
+        text = about.get("description") or short(doc) or knowledge.LEAVES.get(path[-1])
         if text:
             out["description"] = text
         else:

@@ -45,7 +45,7 @@ def equals(value: Any, wanted: Any) -> Any:
 
 @fact
 def bf16_optimizer(config: Config) -> Any:
-    """Whether the run ends up in BF16_Optimizer: stage 1, bf16, gradients accumulated in fp32, no CPU offload.
+    """Whether the run ends up in BF16_Optimizer: stage 1, bf16, gradients summed up in fp32, no CPU offload.
 
     It keeps a full fp32 gradient on every rank (4 bytes a parameter, not divided by the ranks) and
     reads none of the bucket and overlap keys of zero_optimization.
@@ -72,7 +72,7 @@ def _changed(config: Config, names: tuple[str, ...]) -> list[str]:
 
 @fact
 def unread_zero_keys(config: Config) -> Any:
-    """In words, the changed bucket and overlap keys, which stage 0 and BF16_Optimizer do not read; or null."""
+    """In words, the changed bucket and overlap keys, which stage 0 does not read; null for none."""
     return ", ".join(_changed(config, UNREAD_AT_STAGE_0)) or None
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from ..document import Document, Problem, Span
 from .json_reader import read_json
 
@@ -14,15 +16,42 @@ WIDE_BOMS = (
     (b"\xfe\xff", "utf-16"),
     (b"\xff\xfe", "utf-16"),
 )
+_TELLING = re.compile(r'"(?:deepspeed_config|distributed_type|deepspeed|output_dir)"\s*:')
+_ARGUMENTS = {"output_dir", "base_model", "model_name_or_path", "per_device_train_batch_size"}
+"""Keys at the top of a file of arguments: TrainingArguments, or a framework's."""
+
 SAVE_AS_UTF8 = "save the file as UTF-8, for example with `iconv -f {} -t UTF-8`"
 
 
 def read_bytes(raw: bytes, name: str) -> Document:
-    """A JSON config from the bytes of its file; bytes that are no text end in one Problem and no root."""
+    """A config from the bytes of its file; bytes that are no text end in one Problem and no root.
+
+    YAML by its suffix, JSON otherwise; accelerate's own files and arguments of a run by their keys.
+    """
     text, problems = decode(raw)
     if problems:
         return Document(name, text, None, problems)
-    return read_json(text, name)
+    if name.lower().endswith((".yaml", ".yml")):
+        from .yaml_reader import read_yaml
+
+        return _recognized(read_yaml(text, name))
+    document = read_json(text, name)
+    return _recognized(document) if _TELLING.search(text) else document
+
+
+def _recognized(document: Document) -> Document:
+    """The document, told what kind of file it is by the keys at its top."""
+    from .accelerate import as_accelerate, is_accelerate
+
+    if is_accelerate(document.root):
+        return as_accelerate(document)
+    members = {} if document.root is None else {member.key: member.node.kind for member in document.root.members}
+    if "zero_optimization" not in members and "train_batch_size" not in members:
+        if members.get("deepspeed") == "object":
+            document.base = ("deepspeed",)
+        elif _ARGUMENTS & set(members):
+            document.format = "arguments"
+    return document
 
 
 def decode(raw: bytes) -> tuple[str, list[Problem]]:

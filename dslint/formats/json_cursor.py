@@ -106,7 +106,7 @@ class Cursor:
         parts: list[str | int] = []
         for frame in self.stack:
             if frame.closer == "]":
-                parts.append(len(frame.node.items))
+                parts.append(len(frame.node.items) - (frame is not self.stack[-1]))
             elif frame.key is not None:
                 parts.append(frame.key)
         return tuple(parts)

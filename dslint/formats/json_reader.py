@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
+from contextlib import suppress
 from typing import Final
 
 from ..document import Document, Member, Node, Problem, Span, dotted
@@ -152,10 +153,8 @@ class _Reading(Cursor):
 
     def read(self) -> None:
         """Read the whole text."""
-        try:
+        with suppress(GiveUp):
             self._read_root()
-        except GiveUp:
-            pass
         for frame in reversed(self.stack):
             self._end(frame, max(self.pos, self.last_end))
         self.stack.clear()
@@ -199,15 +198,12 @@ class _Reading(Cursor):
         self.depart("missing-root-braces", Span(start, start))
         self.root = Node("object", Span(start, start))
         self.stack.append(Open(self.root, ""))
-        try:
+        with suppress(GiveUp):
             if re.compile(_MARKUP).match(self.text, start):
-                self.fault(
-                    self.here(), "the file looks like a web page or XML", "download the raw config file"
-                )
-                raise GiveUp
-            self._run()
-        except GiveUp:
-            pass
+                message = "the file looks like a web page or XML, not like a config"
+                self.fault(self.here(), message, "download the raw config file")
+            else:
+                self._run()
         if self.fatal is False and not self.as_meant:
             self._try_single_value(start)
 
@@ -278,7 +274,7 @@ class _Reading(Cursor):
             elif char != '"' or not self._plain_pair(frame):
                 self._member(frame, char)
 
-    def _open(self, opener: str) -> Node:
+    def _open(self, opener: str, parent: Open | None = None) -> Node:
         """Step into a new object or list."""
         if len(self.stack) >= MAX_DEPTH:
             message = f"more than {MAX_DEPTH} brackets are open; DeepSpeed's recursive loader gives up on it"
@@ -286,6 +282,8 @@ class _Reading(Cursor):
             raise GiveUp
         kind, closer = ("object", "}") if opener == "{" else ("array", "]")
         node = Node(kind, self.here())
+        if parent is not None:
+            self._attach(parent, node)
         self.stack.append(Open(node, closer))
         self.last_end = self.pos + 1
         self.skip(1)
@@ -475,6 +473,10 @@ class _Reading(Cursor):
         if re.compile(_MERGE_MARK).match(text, start):
             self.fault(self.here(7), "the mark of an unfinished merge", "resolve the merge conflict")
             raise GiveUp
+        if text[start] == ";":
+            self.fault(self.here(), "; instead of a comma", "write , instead of ;")
+            self.pos += 1
+            return None
         spaced = re.compile(_SPACED_KEY).match(text, start)
         if spaced:
             key = spaced[0].rstrip()
@@ -505,16 +507,13 @@ class _Reading(Cursor):
             self.fault(self.here(), "a comma with no pair before it", "remove the comma")
             self.skip(1)
         elif char == ":":
-            self.fault(self.here(), "a colon with no key before it", 'write "key": value')
+            what = "a colon behind a value" if frame.count else "a colon with no key before it"
+            self.fault(self.here(), what, 'write "key": value')
             self.skip(1)
             if self.char() not in ("", "}", "]", ",", ":"):
                 self._value(frame)
-        elif re.compile(_TEMPLATE).match(self.text, self.pos - 1):
-            self.fault(
-                Span(self.pos - 1, self.pos + 1),
-                "a template, not yet filled in",
-                "fill in the template first",
-            )
+        elif any(re.compile(_TEMPLATE).match(self.text, at) for at in (self.pos - 1, self.pos)):
+            self.fault(self.here(), "a template that is not filled in yet", "fill in the template first")
             raise GiveUp
         else:
             self.fault(self.here(), f"a {char} where a key should stand", f'write "key": before the {char}')
@@ -524,6 +523,7 @@ class _Reading(Cursor):
         """Skip over the colon behind a key; whether a value can be read now."""
         self.skip()
         if self.char() == ":":
+            self.last_end = self.pos + 1
             self.skip(1)
             return True
         if self.char() in ("", ",", "}", "]"):
@@ -604,7 +604,7 @@ class _Reading(Cursor):
             else:
                 self._scalar(frame, read_string(self.text, self.pos))
         elif char in ("{", "["):
-            self._attach(frame, self._open(char))
+            self._open(char, frame)
         elif char == "'":
             if self.text.startswith("'''", self.pos):
                 self._scalar(frame, read_multiline(self.text, self.pos, self.column()))
@@ -620,6 +620,8 @@ class _Reading(Cursor):
         self.last_end = token.span.end
         self.note(token)
         self._attach(frame, Node(token.kind, token.span, token.value))
+        if token.faults and token.next >= len(self.text):
+            raise GiveUp  # what is open around an unclosed string is no news
         self._after_value(frame, COMMA_EXCUSED if token.faults else comma)
 
     def _unquoted(self, frame: Open) -> None:

@@ -35,7 +35,8 @@ _ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", '"': '"', "\\
 # Patterns for faulty and unusual input are compiled where they are first used, to keep start-up short.
 _HEX = r"[0-9a-fA-F]{4}"
 _FIRST_WORD = r"[^\s,;{}\[\]\"':]+"
-_PAIR_AHEAD = r"""\s*(?:[,;]\s*)?(?:"[^"]*"|'[^']*'|[\w.$/-]+)\s*:(?!//)"""
+_PAIR_AHEAD = r"""\s*(?:[,;]\s*)?(?:"[^"]*"|'[^']*')\s*:|\s*[,;]\s*[\w.$/-]+\s*:(?!//)"""
+_BARE_PAIR_AHEAD = r"\s+[\w.$/-]+\s*:(?!//)"
 _ENDS_WORD = r"""\s*["',{}\[\]]"""
 _TUPLE = r"\([^()]*\)"
 _NUMBERLIKE = r"[-+]?0[xXoObB][\da-fA-F]+|[-+.(]*\d[\d_.eE+\-*/()]*"  # and arithmetic
@@ -72,6 +73,8 @@ def shown(text: str, limit: int = 40) -> str:
     flat = " ".join(text[: 4 * limit].split())
     if len(flat) > limit or len(text) > 4 * limit:
         flat = flat[: limit - 3] + "..."
+    if flat.isprintable():
+        return flat
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in flat)
 
 
@@ -342,17 +345,19 @@ class Dissection(NamedTuple):
 
 def dissect(value: str) -> Dissection:
     """Split unquoted text into the value that was meant and what was not meant to belong to it."""
+    if value.isalnum():
+        return Dissection(value, "", "")
     first = re.match(_TUPLE, value) or re.match(_FIRST_WORD, value)
     word = first[0] if first else value
-    swallowed = _swallowed(value[len(word) :])
+    swallowed = _swallowed(word, value[len(word) :])
     if swallowed == "bracket" and not _is_value(word) and not re.match(_ENDS_WORD, value[len(word) :]):
         words = re.match(r"[^,{}\[\]]+", value)  # text of several words
         word = words[0].rstrip() if words else word
     return Dissection(word, value[len(word) :], swallowed)
 
 
-def _swallowed(rest: str) -> str:
-    if re.match(_PAIR_AHEAD, rest):
+def _swallowed(word: str, rest: str) -> str:
+    if re.match(_PAIR_AHEAD, rest) or (_is_value(word) and re.match(_BARE_PAIR_AHEAD, rest)):
         return "pair"
     if _unbalanced(rest):
         return "bracket"
@@ -363,7 +368,7 @@ def _swallowed(rest: str) -> str:
 
 def comma_missing(parts: Dissection) -> bool:
     """Whether all that is wrong with unquoted text is a comma missing behind its first word."""
-    if parts.swallowed not in ("pair", "bracket") or parts.rest.lstrip().startswith((",", "}", "]")):
+    if parts.swallowed not in ("pair", "bracket") or parts.rest.lstrip().startswith((",", "}", "]", ":")):
         return False
     return parts.swallowed == "pair" or _is_value(parts.word)
 
@@ -447,7 +452,8 @@ def cure_of_word(word: str) -> str:
         return "write a plain number"
     if re.fullmatch(_STRICT_NUMBER, word):
         return f"write {word} alone"
-    return f'write "{shown(word.strip(_CURLY_QUOTES))}"'
+    escaped = shown(word.strip(_CURLY_QUOTES)).replace("\\", "\\\\")
+    return f'write "{escaped}"'
 
 
 def judge_key(key: str, span: Span) -> Problem:

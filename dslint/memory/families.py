@@ -153,9 +153,12 @@ def llama(c: Fields) -> tuple[list[Tensor], tuple[Block, ...]]:
     if plan.get("wide_norms"):
         tensors += vectors(q, layers) + vectors(kv, layers)
     mlp, ffn, experts, top_k = _mlp(c, h, layers, bool(plan.get("fused") or plan.get("fused_mlp")))
-    window = c.int("sliding_window", default=0)
-    return tensors + mlp, (Block(layers, h, heads, q, kv, ffn, norms=max(norms, 2), experts=experts,
-                                 top_k=top_k, window=window),)  # fmt: skip
+    norm = "gemma" if kind.startswith("gemma") else "rms" if norms else "layer"
+    if plan.get("wide_norms"):
+        norm = "gemma"
+    return tensors + mlp, (Block(layers, h, heads, q, kv, ffn, norm, max(norms, 2), experts=experts, top_k=top_k,
+                                 fused=bool(plan.get("fused")),
+                                 head_norms=bool(plan.get("head_norms") or plan.get("wide_norms"))),)  # fmt: skip
 
 
 def _mlp(c: Fields, h: int, layers: int, fused: bool) -> tuple[list[Tensor], int, int, int]:
@@ -209,7 +212,7 @@ def deepseek_moe(c: Fields) -> tuple[list[Tensor], tuple[Block, ...]]:
     tensors += [Tensor(ROUTER, (experts, h), sparse)]
     top_k = c.int("num_experts_per_tok")
     return tensors, (Block(layers, h, heads, q, (q + heads * v) // 2, top_k * e + shared, experts=experts,
-                           top_k=top_k),)  # fmt: skip
+                           top_k=top_k, fused=True),)  # fmt: skip
 
 
 def gpt_oss(c: Fields) -> tuple[list[Tensor], tuple[Block, ...]]:
@@ -239,7 +242,7 @@ def gpt(c: Fields) -> tuple[list[Tensor], tuple[Block, ...]]:
     heads = c.int("n_head", "num_heads", "num_attention_heads", "n_heads")
     vocab = c.int("vocab_size")
     f = c.int("n_inner", "intermediate_size", "ffn_dim", "ffn_hidden_size", default=4 * h)
-    norms, gated = 2 * layers + 1, False
+    norms = 2 * layers + 1
     q = kv = h
     if kind == "gpt2":
         tensors = table(vocab, h, c.flag("tie_word_embeddings", default=True))
@@ -278,7 +281,7 @@ def gpt(c: Fields) -> tuple[list[Tensor], tuple[Block, ...]]:
         tensors = table(vocab, h, True) + vectors(h, norms)
         tensors += linear(ATTENTION, 3 * h, h, False, layers) + linear(ATTENTION, h, h, False, layers)
         tensors += _two(h, f, False, layers)
-        return tensors, (Block(layers, h, heads, h, h, f, gated=False, rms=False),)
+        return tensors, (Block(layers, h, heads, h, h, f, "layer", 2, "gelu"),)
     elif kind == "phi":
         norms = layers + 1
         kv = c.int("num_key_value_heads", default=heads) * (h // heads)
@@ -294,7 +297,7 @@ def gpt(c: Fields) -> tuple[list[Tensor], tuple[Block, ...]]:
         tensors += linear(ATTENTION, h, h, bias, 2 * layers) + linear(ATTENTION, kv, h, bias, 2 * layers)
         tensors += _two(h, f, bias, layers)
     elif kind == "stablelm":
-        gated, bias = True, c.flag("use_qkv_bias")
+        bias = c.flag("use_qkv_bias")
         kv = c.int("num_key_value_heads", default=heads) * (h // heads)
         norms = (1 if c.flag("use_parallel_residual") else 2) * layers + 1
         tensors = table(vocab, h, c.flag("tie_word_embeddings"))
@@ -302,7 +305,7 @@ def gpt(c: Fields) -> tuple[list[Tensor], tuple[Block, ...]]:
         tensors += linear(ATTENTION, h, h, False, layers)
         tensors += linear(MLP, f, h, False, 2 * layers) + linear(MLP, h, f, False, layers)
     else:  # cohere, cohere2
-        gated, bias = True, c.flag("attention_bias")
+        bias = c.flag("attention_bias")
         kv = c.int("num_key_value_heads", default=heads) * c.int("head_dim", default=h // heads)
         tensors = table(vocab, h, c.flag("tie_word_embeddings", default=True)) + vectors(h, layers + 1)
         tensors += linear(ATTENTION, h, h, bias, 2 * layers) + linear(ATTENTION, kv, h, bias, 2 * layers)
@@ -310,13 +313,18 @@ def gpt(c: Fields) -> tuple[list[Tensor], tuple[Block, ...]]:
         if c.flag("use_qk_norm"):
             tensors += [Tensor(VECTOR, (heads, h // heads), layers)]
             tensors += [Tensor(VECTOR, (kv // (h // heads), h // heads), layers)]
-        return tensors, (Block(layers, h, heads, h, kv, f, rms=False, norms=1),)
+        return tensors, (Block(layers, h, heads, h, kv, f, "layer", 1),)
     tensors += vectors(h, 2 * norms)
-    per_layer = 1 if norms <= layers + 1 else 2
+    mlp = "gated" if kind == "stablelm" else "gelu-python" if kind in _PYTHON_GELU else "gelu"
     return tensors, (
-        Block(layers, h, heads, q, kv, f, gated=gated, rms=False, norms=per_layer,
-              python_gelu=kind in ("gpt2", "bloom"), dropout=kind == "gpt2"),
+        Block(layers, h, heads, q, kv, f, "layer", 1 if norms <= layers + 1 else 2, mlp,
+              fused=kind == "gpt_neox", shared_input=kind == "gpt_neox",
+              dropouts=2 if kind in ("gpt2", "gpt_neo", "gptj", "gpt_bigcode") else 0, eager_only=kind == "bloom"),
     )  # fmt: skip
+
+
+_PYTHON_GELU = ("gpt2", "gpt_neo", "gptj", "phi")
+"""Architectures whose published configs say gelu_new, which transformers writes out in Python."""
 
 
 def _two(h: int, f: int, bias: bool, layers: int) -> list[Tensor]:
@@ -336,7 +344,7 @@ def _opt(
     final = c.flag("do_layer_norm_before", default=True) and not c.flag("_remove_final_layer_norm")
     tensors += linear(ATTENTION, h, h, bias, 4 * layers) + _two(h, f, bias, layers)
     tensors += vectors(h, 2 * (2 * layers + (1 if final else 0)))
-    return tensors, (Block(layers, h, heads, h, h, f, gated=False, rms=False, dropout=True),)
+    return tensors, (Block(layers, h, heads, h, h, f, "layer", 2, "relu", dropouts=2),)
 
 
 def _falcon(c: Fields, h: int, layers: int, heads: int, vocab: int) -> tuple[list[Tensor], tuple[Block, ...]]:
@@ -354,7 +362,7 @@ def _falcon(c: Fields, h: int, layers: int, heads: int, vocab: int) -> tuple[lis
     if not c.flag("parallel_attn", default=True):
         in_layer = 2
     tensors += vectors(h, 2 * (in_layer * layers + 1))
-    return tensors, (Block(layers, h, heads, h, kv, f, gated=False, rms=False, norms=in_layer),)
+    return tensors, (Block(layers, h, heads, h, kv, f, "layer", in_layer, "gelu", fused=True),)
 
 
 # Remote code
@@ -372,7 +380,7 @@ def qwen1(c: Fields) -> tuple[list[Tensor], tuple[Block, ...]]:
     visual = c.section("visual")
     if visual is not None:
         tensors += _qwen1_tower(visual)
-    return tensors, (Block(layers, h, heads, q, q, f),)
+    return tensors, (Block(layers, h, heads, q, q, f, fused=True),)
 
 
 def _qwen1_tower(v: Fields) -> list[Tensor]:
@@ -401,7 +409,7 @@ def chatglm(c: Fields) -> tuple[list[Tensor], tuple[Block, ...]]:
     tensors += linear(ATTENTION, q + 2 * kv, h, qkv_bias or bias, layers) + linear(ATTENTION, h, q, bias, layers)
     tensors += linear(MLP, 2 * f, h, bias, layers) + linear(MLP, h, f, bias, layers)
     tensors += vectors(h, 2 * layers + (1 if c.flag("post_layer_norm", default=True) else 0))
-    return tensors, (Block(layers, h, heads, q, kv, f),)
+    return tensors, (Block(layers, h, heads, q, kv, f, fused=True),)
 
 
 def baichuan(c: Fields) -> tuple[list[Tensor], tuple[Block, ...]]:
@@ -411,7 +419,7 @@ def baichuan(c: Fields) -> tuple[list[Tensor], tuple[Block, ...]]:
     tensors = table(c.int("vocab_size"), h, c.flag("tie_word_embeddings"))
     tensors += linear(ATTENTION, 3 * h, h, False, layers) + linear(ATTENTION, h, h, False, layers)
     tensors += linear(MLP, f, h, False, 2 * layers) + linear(MLP, h, f, False, layers)
-    return tensors + vectors(h, 2 * layers + 1), (Block(layers, h, heads, h, h, f),)
+    return tensors + vectors(h, 2 * layers + 1), (Block(layers, h, heads, h, h, f, fused=True),)
 
 
 def internlm(c: Fields) -> tuple[list[Tensor], tuple[Block, ...]]:
@@ -433,7 +441,7 @@ def bert(c: Fields) -> tuple[list[Tensor], tuple[Block, ...]]:
     tensors += linear(ATTENTION, h, h, True, 4 * layers) + _two(h, f, True, layers)
     tensors += vectors(h, 2 * (2 * layers + 1))
     tensors += linear(MLP, h, h, True, 1) + vectors(h, 2) + vectors(vocab, 1)
-    return tensors, (Block(layers, h, heads, h, h, f, gated=False, rms=False, dropout=True),)
+    return tensors, (Block(layers, h, heads, h, h, f, "layer", 2, "gelu", dropouts=2),)
 
 
 def t5(c: Fields) -> tuple[list[Tensor], tuple[Block, ...]]:
@@ -446,14 +454,16 @@ def t5(c: Fields) -> tuple[list[Tensor], tuple[Block, ...]]:
     tied = c.flag("tie_word_embeddings", default=True)
     tensors = table(c.int("vocab_size"), h, tied)
     attention = encoder + 2 * decoder
+    gelu = "gelu" in c.text("feed_forward_proj")
+    mlp = "relu-dropout" if not gated else "gated-gelu-python-dropout" if gelu else "gated-dropout"
     tensors += linear(ATTENTION, q, h, False, 3 * attention) + linear(ATTENTION, h, q, False, attention)
     tensors += [Tensor(VECTOR, (c.int("relative_attention_num_buckets", default=32), heads), 2)]
     tensors += linear(MLP, f, h, False, (2 if gated else 1) * (encoder + decoder))
     tensors += linear(MLP, h, f, False, encoder + decoder)
     tensors += vectors(h, 2 * encoder + 1 + 3 * decoder + 1)
     return tensors, (
-        Block(encoder, h, heads, q, q, f, gated=gated, dropout=True),
-        Block(decoder, h, heads, 2 * q, 2 * q, f, gated=gated, norms=3, dropout=True),
+        Block(encoder, h, heads, q, q, f, "rms", 2, mlp, dropouts=3),
+        Block(decoder, h, heads, 2 * q, 2 * q, f, "rms", 3, mlp, dropouts=4),
     )
 
 

@@ -35,12 +35,12 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A stack of equal layers, described by what a token leaves behind in each.
+    """A stack of equal layers, described by what a token leaves behind in each for the backward pass.
 
-    `ffn` is the width one token passes through: the intermediate size, or for a mixture of experts
-    those of the experts it is sent to. `kv` is the width of keys (and of values), `attention` that of
-    queries. `norms` counts normalizations over the hidden width. `projections` are the matrix products
-    of attention that read the same input (q, k, v: one input kept).
+    `attention` is the width of queries, `kv` that of keys (and of values), `ffn` the width one token
+    passes through in the MLP: the intermediate size, or those of the experts it is sent to. `fused`:
+    queries, keys and values are slices of one product, which then stays alive as a whole.
+    The counts of `norm` and `mlp` are elements kept a token, see NORMS and MLPS.
     """
 
     layers: int
@@ -49,14 +49,33 @@ class Block:
     attention: int
     kv: int
     ffn: int
-    gated: bool = True
-    rms: bool = True
+    norm: str = "rms"
     norms: int = 2
+    mlp: str = "gated"
+    fused: bool = False
+    shared_input: bool = False
+    head_norms: bool = False
     experts: int = 0
     top_k: int = 0
-    window: int = 0
-    python_gelu: bool = False
-    dropout: bool = False
+    dropouts: int = 0
+    eager_only: bool = False
+
+
+NORMS = {"rms": (1, 1, 0), "gemma": (2, 0, 1), "layer": (0, 1, 0)}
+"""Kind -> elements a normalization keeps a token and hidden unit when its weight trains: 32-bit ones,
+ones of the training type, 32-bit ones that fall away when the weight is frozen. Its output, which a
+linear layer keeps as its input, counts apart. Counted with saved-tensor hooks on transformers 5.24."""
+
+MLPS = {
+    "gated": (3.0, 1),
+    "gelu": (1.0, 1),
+    "gelu-python": (4.0, 1),
+    "relu": (1.0, 0),
+    "relu-dropout": (1.5, 1),
+    "gated-dropout": (3.5, 1),
+    "gated-gelu-python-dropout": (6.5, 1),
+}
+"""Kind -> elements an MLP keeps a token and unit of its width, without and as the last matrix's input."""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dslint.report.escape import visible
-from dslint.report.words import PHASES, cure, summary
+from dslint.report.words import PHASES, cure, sections, summary
 
 if TYPE_CHECKING:
     from dslint.document import Document
@@ -25,7 +25,7 @@ def render(reports: Sequence[FileReport], *, color: bool = False) -> str:
     if not reports:
         return ""
     commands = [_command(r.document, finding) for r in reports for finding in r.findings]
-    return "\n".join([*commands, summary(reports)]) + "\n"
+    return "\n".join([*commands, *sections(reports), summary(reports)]) + "\n"
 
 
 def _command(document: Document, finding: Finding) -> str:

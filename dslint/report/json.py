@@ -43,7 +43,8 @@ def _file(report: FileReport) -> str:
         "gpus": target.gpus,
     }
     findings = ",\n".join(_dumps(_finding(report.document, finding)) for finding in report.findings)
-    return f'{_dumps(head)[:-1]}, "findings": [{_lines(findings)}]}}'
+    sections = "".join(f",\n{_dumps(s.name)}: {_dumps(s.data)}" for s in report.sections)
+    return f'{_dumps(head)[:-1]}, "findings": [{_lines(findings)}]{sections}}}'
 
 
 def _finding(document: Document, finding: Finding) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dslint.report.escape import character, line_head, log_command_hashes, visible
-from dslint.report.words import PHASES, cure, summary
+from dslint.report.words import PHASES, cure, sections, summary
 
 if TYPE_CHECKING:
     from dslint.document import Document
@@ -37,6 +37,7 @@ def render(reports: Sequence[FileReport], *, color: bool = False) -> str:
     if not reports:
         return ""
     blocks = [_block(r.document, finding, color) for r in reports for finding in r.findings]
+    blocks += sections(reports)
     return "\n".join([*blocks, _paint(summary(reports), _BOLD, color) + "\n"])
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from dslint.finding import SEVERITIES
-from dslint.report.escape import visible
+from dslint.report.escape import line_head, visible
 
 if TYPE_CHECKING:
     from dslint.finding import FileReport, Finding
@@ -31,6 +31,15 @@ def cure(finding: Finding) -> str:
 def counted(number: int, noun: str) -> str:
     """1 error, 2 errors."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def sections(reports: Sequence[FileReport]) -> list[str]:
+    """What was found out besides findings, a block a section, each ending with a line end."""
+    return [
+        "".join(f"{line_head(visible(line))}\n" for line in section.lines)
+        for report in reports
+        for section in report.sections
+    ]
 
 
 def summary(reports: Sequence[FileReport]) -> str:

@@ -7,10 +7,12 @@ every one that was filled or replaced is named in the output.
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from dslint.document import dotted
+from dslint.document import Path, dotted
+from dslint.expression import UNKNOWN
 from dslint.trainers import fills
 
 HIDDEN = {
@@ -54,8 +56,16 @@ class Arguments:
     steps: int = 2
 
 
-def fill(data: dict[str, Any], trainer: str, arguments: Arguments) -> Filled:
-    """The config with every "auto" that this trainer fills filled, and what it adds added."""
+def fill(
+    data: dict[str, Any],
+    trainer: str,
+    arguments: Arguments,
+    known: Callable[[Path], Any] = lambda path: UNKNOWN,
+) -> Filled:
+    """The config with every "auto" that this trainer fills filled.
+
+    `known` gives the value at a path where the run's own arguments say it, else UNKNOWN.
+    """
     config = copy.deepcopy(data)
     changes: list[Change] = []
     hidden: list[str] = []
@@ -92,11 +102,12 @@ def fill(data: dict[str, Any], trainer: str, arguments: Arguments) -> Filled:
         name = dotted(path)
         if source is None:
             continue
-        if name in HIDDEN:
+        value = known(path)
+        if value is UNKNOWN and name in HIDDEN:
             hidden.append(name)
-        elif name in values:
-            put(config, path, values[name])
-            changes.append(Change(name, values[name], f"filled as {trainer} would: {source}"))
+        elif value is not UNKNOWN or name in values:
+            put(config, path, values[name] if value is UNKNOWN else value)
+            changes.append(Change(name, get(config, path), f"filled as {trainer} would: {source}"))
     return Filled(config, tuple(changes), tuple(hidden))
 
 
@@ -151,14 +162,14 @@ def for_cpu(config: dict[str, Any]) -> tuple[dict[str, Any], list[Change]]:
     return out, changes
 
 
-def leaves(value: Any, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+def leaves(value: Any, path: Path = ()) -> list[Path]:
     """The paths of everything that is not a mapping."""
     if isinstance(value, dict):
         return [leaf for key, below in value.items() for leaf in leaves(below, (*path, key))]
     return [path] if path else []
 
 
-def get(config: dict[str, Any], path: tuple[str, ...]) -> Any:
+def get(config: dict[str, Any], path: Path) -> Any:
     """The value at a path, None where there is none."""
     value: Any = config
     for key in path:
@@ -166,7 +177,7 @@ def get(config: dict[str, Any], path: tuple[str, ...]) -> Any:
     return value
 
 
-def put(config: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
+def put(config: Any, path: Path, value: Any) -> None:
     """Sets the value at a path whose sections exist."""
     for key in path[:-1]:
         config = config[key]

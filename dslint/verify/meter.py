@@ -40,8 +40,9 @@ BUCKETS = ("ipg_buckets", "extra_large_param_to_reduce", "temp_grad_buffer_for_c
            "temp_grad_buffer_for_gpu_offload")  # fmt: skip
 """Attributes that hold buffers for reducing and staging."""
 
-ITEMS = ("moments", "weights", "master", "gradients", "buckets", "other")
-"""What a tensor can be. One that is two things counts as the first."""
+ITEMS = ("moments", "weights", "gathered", "master", "gradients", "buckets", "other")
+"""What a tensor can be. One that is two things counts as the first. Gathered: whole parameters of stage 3,
+between steps those below stage3_param_persistence_threshold."""
 
 
 class Meter:
@@ -105,7 +106,7 @@ def storages(value: Any, depth: int = 0) -> Iterator[tuple[int, Any]]:
     if isinstance(value, torch.Tensor):
         with contextlib.suppress(RuntimeError, NotImplementedError):  # meta and functional tensors
             storage = value.untyped_storage()
-            if storage.nbytes():
+            if storage.nbytes() and storage.device.type != "meta":
                 yield storage.data_ptr(), storage
     elif depth < 4:
         if isinstance(value, dict):
@@ -130,14 +131,15 @@ def items(engine: Any, ignore: Iterable[int] = ()) -> dict[str, dict[str, int]]:
     """Bytes of live tensors by item, on the device and on the host; a storage counts once.
 
     `ignore`: addresses of storages that were there before the model. Where training runs on the CPU
-    everything is on the host; what the config offloads is told apart by :func:`offloaded`.
+    everything is on the host.
     """
     optimizer = engine.optimizer
     base = getattr(engine, "basic_optimizer", None) or optimizer
     parameters = list(engine.module.parameters())
     named: dict[str, Any] = {
         "moments": list(getattr(base, "state", {}).values()),
-        "weights": [*parameters, *engine.module.buffers(), *(getattr(p, "ds_tensor", None) for p in parameters)],
+        "weights": [*engine.module.buffers(), *(getattr(p, "ds_tensor", p) for p in parameters)],
+        "gathered": [p for p in parameters if hasattr(p, "ds_tensor")],
         "master": [*attributes(optimizer, MASTER), *grouped(base, parameters)],
         "gradients": [*(p.grad for p in parameters), *attributes(optimizer, GRADIENTS)],
         "buckets": attributes(optimizer, BUCKETS),
@@ -155,7 +157,7 @@ def items(engine: Any, ignore: Iterable[int] = ()) -> dict[str, dict[str, int]]:
         item = kind.get(address, "other")
         where = "host" if storage.device.type == "cpu" else "device"
         sums[where][item] = sums[where].get(item, 0) + storage.nbytes()
-        if where == "host" and storage.is_pinned():
+        if where == "host" and torch.cuda.is_available() and storage.is_pinned():
             sums["pinned"][item] = sums["pinned"].get(item, 0) + storage.nbytes()
     return sums
 

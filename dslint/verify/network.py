@@ -101,7 +101,7 @@ class Layer(nn.Module):
 
     def __init__(self, shape: Shape, eager: bool) -> None:
         super().__init__()
-        norm = nn.RMSNorm if shape.gated else nn.LayerNorm
+        norm = nn.RMSNorm if shape.rms else nn.LayerNorm
         self.attention_norm = norm(shape.hidden)
         self.attention = Attention(shape, eager)
         self.mlp_norm = norm(shape.hidden)
@@ -125,7 +125,7 @@ class Decoder(nn.Module):
             self.project_in = nn.Linear(shape.embedding, shape.hidden, bias=False)
             self.project_out = nn.Linear(shape.hidden, shape.embedding, bias=False)
         self.layers = nn.ModuleList(Layer(shape, eager) for _ in range(shape.layers))
-        self.norm = nn.RMSNorm(shape.hidden) if shape.gated else nn.LayerNorm(shape.hidden)
+        self.norm = nn.RMSNorm(shape.hidden) if shape.rms else nn.LayerNorm(shape.hidden)
         if not shape.tied:
             self.lm_head = nn.Linear(shape.embedding or shape.hidden, shape.vocab, bias=False)
 

@@ -31,7 +31,9 @@ class Shape:
     ffn: int = 192
     vocab: int = 512
     gated: bool = True
-    """SwiGLU (three matrices) and RMSNorm; else GELU (two) and LayerNorm."""
+    """SwiGLU, three matrices; else GELU, two."""
+    rms: bool = True
+    """RMSNorm; else LayerNorm, which has biases."""
     bias: bool = False
     tied: bool = False
     """Input and output embeddings are one matrix."""

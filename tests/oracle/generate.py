@@ -309,7 +309,7 @@ KEYS: dict[str, dict[str, list[Any]]] = {
         "enabled": [False],
         "autoep_size": [1, 2],
         "preset_model": [None, "mixtral"],
-        "load_balance_coeff": [None, 0.01],
+        "load_balance_coeff": [None, None, None, 0.01],
         "score_func": ["auto", "softmax"],
         "top_k": ["auto", 2],
         "use_grouped_mm": FLAG,
@@ -318,14 +318,20 @@ KEYS: dict[str, dict[str, list[Any]]] = {
         "deepcompile": [False],
         "free_activation": FLAG,
         "free_activation_threshold": [10485760],
+        "autoep_non_moe": FLAG,
         "offload_activation": [False],
+        "offload_activation_pin_memory": FLAG,
         "offload_opt_states": [False],
         "double_buffer": FLAG,
         "symmetric_memory": FLAG,
         "debug_log": FLAG,
         "offload_parameters": [False],
         "sync_before_reduce": FLAG,
+        "sync_after_reduce": FLAG,
+        "sync_before_allgather": FLAG,
+        "sync_after_allgather": FLAG,
         "keep_int_input_tensors": FLAG,
+        "keep_all_input_tensors": FLAG,
         "passes": [None, [], ["z3"], ["z1", "autosp"]],
     },
     "hybrid_engine": {
@@ -629,12 +635,18 @@ def _zero(dice: Dice) -> Config:
             zero["offload_optimizer"]["pin_memory"] = dice.chance(0.7)
         if zero["offload_optimizer"]["device"] == "nvme":
             zero["offload_optimizer"] |= {"nvme_path": "/local_nvme", "buffer_count": 4, "fast_init": False}
+        for key in dice.some(["pipeline_read", "pipeline_write", "super_offload", "cpuadam_cores_perc", "ratio"], 0.07):
+            zero["offload_optimizer"][key] = dice.pick(KEYS["zero_optimization.offload_optimizer"][key])
     if stage == 3 and dice.chance(0.4):
         zero["offload_param"] = {"device": dice.pick(["cpu", "cpu", "none", "nvme"]), "pin_memory": True}
         if zero["offload_param"]["device"] == "nvme":
             zero["offload_param"] |= {"nvme_path": "/local_nvme", "buffer_size": 1e8, "max_in_cpu": 1e9}
+            for key in dice.some(["buffer_count", "buffer_size"], 0.4):
+                zero["offload_param"][key] = dice.pick(KEYS["zero_optimization.offload_param"][key])
     if stage and dice.chance(0.04):
         zero["zenflow"] = {"topk_ratio": 0.05, "select_strategy": "auto", "update_interval": 4, "overlap_step": False}
+        for key in dice.some(list(KEYS["zero_optimization.zenflow"]), 0.3):
+            zero["zenflow"][key] = dice.pick(KEYS["zero_optimization.zenflow"][key])
     return zero
 
 
@@ -813,7 +825,7 @@ def _graft_section(dice: Dice, config: Config) -> str:
 def _graft_key(dice: Dice, config: Config) -> str:
     path = dice.pick(list(KEYS))
     key = dice.pick(list(KEYS[path]))
-    value = dice.pick(KEYS[path][key]) if dice.chance(0.6) else dice.pick(BATTERY)
+    value = dice.pick(KEYS[path][key]) if dice.chance(0.5) else dice.pick(BATTERY)
     _section(config, path, make=True)[key] = value  # type: ignore[index]
     return f"+{path + '.' if path else ''}{key}={json.dumps(value)}"
 
@@ -821,6 +833,8 @@ def _graft_key(dice: Dice, config: Config) -> str:
 def _batches(dice: Dice, config: Config) -> str:
     key = dice.pick(["train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps"])
     value = dice.pick([1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 30, 32, 64, 100, 256, 0, -1, 8.0, 4.5, "8", "auto", None, True])
+    if dice.chance(0.2):
+        key, value = "sequence_parallel_size", dice.pick([1, 2, 4, 8, 3, 0, "2", 2.0, None, "auto"])
     config[key] = value
     return f"{key}={json.dumps(value)}"
 
@@ -916,17 +930,27 @@ def _edge(dice: Dice, config: Config) -> str:
 
 
 CHANGES: list[tuple[Callable[[Dice, Config], str], float]] = [
-    (_value, 7), (_value_of_leaf, 14), (_typo, 9), (_delete, 7), (_move, 4), (_graft_section, 12), (_graft_key, 14),
+    (_value, 7), (_value_of_leaf, 14), (_typo, 9), (_delete, 7), (_move, 4), (_graft_section, 12), (_graft_key, 17),
     (_batches, 5), (_stage, 6), (_offload, 6), (_precisions, 5), (_alias, 4), (_olds, 6), (_wrong_shape, 2),
     (_optimizers, 6), (_comment, 3), (_edge, 0.6),
 ]
+
+
+def _thin(dice: Dice, config: Config) -> None:
+    """Leave a part out here and there, but no batch number and not the type of an optimizer."""
+    for section, key, _ in _places(config):
+        if key in section and "batch_size" not in key and key not in ("type", "stage", "enabled", "device"):
+            if dice.chance(0.25):
+                del section[key]
 
 
 def _case(seed: int, index: int) -> dict[str, Any]:
     dice = Dice(f"{seed}-{index}")
     make = dice.weighted(BASES)
     config = make(dice)
-    count = dice.weighted([(0, 26), (1, 48), (2, 20), (3, 6)])
+    if dice.chance(0.4):
+        _thin(dice, config)
+    count = dice.weighted([(0, 22), (1, 48), (2, 22), (3, 8)])
     changes: list[str] = []
     while len(changes) < count and config:
         change = dice.weighted(CHANGES)

@@ -224,7 +224,7 @@ def outcome(case: dict[str, Any], directory: str) -> dict[str, Any]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            saw = LOADERS[case["loader"]](case, path, phase.__setitem__.__get__(phase) if False else lambda p: phase.__setitem__(0, p))
+            saw = LOADERS[case["loader"]](case, path, lambda told: phase.__setitem__(0, told))
         return {"verdict": "ok", "phase": "", "message": "", "saw": saw}
     except BaseException as error:  # noqa: BLE001  whatever it is, it is the outcome
         last = traceback.extract_tb(error.__traceback__)[-1]
@@ -240,6 +240,9 @@ def _prepare() -> None:
     from deepspeed.accelerator import get_accelerator
     from transformers import LlamaForCausalLM, Trainer  # noqa: F401
 
+    import deepspeed.comm.torch as backend
+
+    vars(backend)["build_shm_op"] = lambda: None  # all-reduce through /dev/shm, minutes to build
     get_accelerator().is_fp16_supported = lambda: True  # type: ignore[method-assign]
     with contextlib.suppress(Exception):
         from deepspeed.ops.op_builder.cpu import CPUAdamBuilder, FusedAdamBuilder

@@ -1,15 +1,32 @@
 """What the trainers in front of DeepSpeed do to a config: which "auto" they fill, which keys they add.
 
 Source: transformers 5.24 integrations/deepspeed.py (trainer_config_process, trainer_config_finalize)
-and accelerate 1.15 utils/dataclasses.py and accelerator.py (_prepare_deepspeed), read and run.
+and accelerate 1.15 utils/dataclasses.py and accelerator.py (_prepare_deepspeed), read and run
+(tests/test_trainers.py). Values are worked out in :mod:`dslint.trainers.values`, and only where the
+arguments of the run are known.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dslint.document import Document, Path, dotted
+
+if TYPE_CHECKING:
+    from dslint.launch import Launch
+
+HF_LIKE = ("hf", "llamafactory", "axolotl", "ms-swift")
+"""Trainers that hand the config to transformers.Trainer."""
+
+STRICT = (*HF_LIKE, "accelerate", "lightning")
+"""Trainers that read a config with Python's json module; raw DeepSpeed reads it with hjson."""
+
+NAMES = {
+    "raw": "DeepSpeed", "hf": "HF Trainer", "accelerate": "accelerate", "lightning": "Lightning",
+    "llamafactory": "LLaMA-Factory", "axolotl": "axolotl", "ms-swift": "ms-swift",
+}  # fmt: skip
+"""What people call the trainers."""
 
 HF_FILLS = {
     "train_micro_batch_size_per_gpu": "per_device_train_batch_size",
@@ -43,18 +60,36 @@ HF_FILLS = {
 ACCELERATE_FILLS = {
     **HF_FILLS,
     "train_micro_batch_size_per_gpu": "the batch size of the data loader",
+    "train_batch_size": "micro batch x gradient_accumulation_steps x processes",
     "gradient_accumulation_steps": "Accelerator(gradient_accumulation_steps)",
     "gradient_clipping": "accelerate's gradient_clipping, 1.0 by default",
+    "optimizer.params.lr": "DummyOptim(lr)",
+    "optimizer.params.weight_decay": "DummyOptim(weight_decay)",
+    "scheduler.params.warmup_max_lr": "DummyOptim(lr)",
+    "scheduler.params.warmup_num_steps": "DummyScheduler(warmup_num_steps), at least 1",
+    "scheduler.params.total_num_steps": "DummyScheduler(total_num_steps)",
+    "fp16.enabled": "mixed_precision fp16",
+    "bf16.enabled": "mixed_precision bf16 or fp8",
 }
 for _key in ("optimizer.params.betas", "optimizer.params.eps"):
     del ACCELERATE_FILLS[_key]
 
-_HF_LIKE = ("hf", "llamafactory", "axolotl", "ms-swift")
+
+ADDED: dict[Path, Any] = {("gradient_accumulation_steps",): 1}
+"""Values that accelerate adds, whatever the run, where a config file does not give the key."""
+
+STABLE_PLUGIN: dict[str, tuple[str, Any]] = {
+    "zero_optimization.stage": ("zero_stage", 2),
+    "zero_optimization.offload_optimizer.device": ("offload_optimizer_device", "none"),
+    "zero_optimization.offload_param.device": ("offload_param_device", "none"),
+    "zero_optimization.stage3_gather_16bit_weights_on_model_save": ("zero3_save_16bit_model", False),
+}
+"""Key path -> the setting of accelerate's DeepSpeedPlugin that fills its "auto", and that one's default."""
 
 
 def fills(trainer: str, path: Path) -> str | None:
     """Where a trainer takes the value from when the file says "auto" there; None: it does not."""
-    if trainer in _HF_LIKE:
+    if trainer in HF_LIKE:
         return HF_FILLS.get(dotted(path))
     if trainer == "accelerate":
         return ACCELERATE_FILLS.get(dotted(path))
@@ -63,10 +98,12 @@ def fills(trainer: str, path: Path) -> str | None:
 
 def adds(trainer: str, path: Path, has: Callable[[Path], bool]) -> str | None:
     """What decides a value the file does not give at all, because the trainer adds the key."""
-    if trainer not in _HF_LIKE and trainer != "accelerate":
+    if trainer not in HF_LIKE and trainer != "accelerate":
         return None
     if path in (("fp16", "enabled"), ("bf16", "enabled")) and not has(path[:1]):
         return "the trainer's mixed precision setting"
+    if path == ("gradient_accumulation_steps",):
+        return "accelerate, which adds 1 where the key is absent"
     if path[0] == "optimizer" and not has(("optimizer",)):
         return "the trainer's own optimizer"
     if path[0] == "scheduler" and not has(("scheduler",)):
@@ -74,13 +111,21 @@ def adds(trainer: str, path: Path, has: Callable[[Path], bool]) -> str | None:
     return None
 
 
-def infer(document: Document, data: dict[str, Any]) -> tuple[str, str]:
-    """The trainer a config is most likely written for, and why: an "auto" that only HF fills says hf."""
+def infer(document: Document, data: dict[str, Any], launch: Launch | None = None) -> tuple[str, str]:
+    """The trainer a config is most likely written for, and why.
+
+    An accelerate file, or a run that names the config, says it; else an "auto" that only HF fills does.
+    """
     if document.format == "accelerate":
         return "accelerate", "an accelerate config file"
-    for key in HF_FILLS:
-        if at(data, key) == "auto":
-            return "hf", f'{key} is "auto"'
+    filled = next((key for key in HF_FILLS if at(data, key) == "auto"), None)
+    if launch is not None:
+        if launch.trainer == "accelerate" and filled is not None and filled not in ACCELERATE_FILLS:
+            return "hf", f'{filled} is "auto", which only HF Trainer fills'
+        if launch.trainer != "raw" or filled is None:
+            return launch.trainer, f"as {launch.name} starts it"
+    if filled is not None:
+        return "hf", f'{filled} is "auto"'
     return "raw", "no value is left to a trainer"
 
 

@@ -1,0 +1,137 @@
+"""Values that DeepSpeed reads without checking them: "auto" that stays, booleans in quotes, wrong types."""
+
+from __future__ import annotations
+
+from typing import Any, Iterator
+
+from dslint.config import Config, properties, schema_at
+from dslint.document import Path, dotted
+from dslint.expression import UNKNOWN
+from dslint.facts.optimizer import described
+from dslint.facts.registry import Item, fact
+
+FALSE_WORDS = ("false", "no", "off", "0", "none", "null", "f", "n")
+
+EFFECTS = {
+    "fp16.enabled": ", so nothing is cast to fp16",
+    "bf16.enabled": ", so nothing is cast to bf16",
+    "zero_optimization.stage": ", so nothing is partitioned",
+}
+"""What the default means, where it is not what the key suggests."""
+
+
+@fact
+def clipping_not_a_number(config: Config) -> Any:
+    """Whether gradient_clipping is given as what Python cannot compare with a number."""
+    path = ("gradient_clipping",)
+    if not config.has(path) or config.origin(path).kind == "filled":
+        return False
+    return not isinstance(config.written(path), (int, float))
+
+
+@fact
+def clipping_written(config: Config) -> Any:
+    """gradient_clipping as the file has it, in words."""
+    return described(config.written(("gradient_clipping",)))
+
+
+@fact
+def predivide_crashes(config: Config) -> Any:
+    """Whether gradients get divided by a gradient_predivide_factor that is no number, or zero.
+
+    Stages 2 and 3 with reduce_scatter refuse the key earlier, stage 1 with it does not read it.
+    """
+    path, zero = ("gradient_predivide_factor",), ("zero_optimization",)
+    if not config.has(path) or config.value(("gradient_allreduce_op",)) != "mean":
+        return False
+    stage, scatters = config.value((*zero, "stage")), config.value((*zero, "reduce_scatter"))
+    if stage is UNKNOWN or (stage != 0 and scatters is not False):
+        return False
+    value = config.written(path)
+    return not isinstance(value, (int, float)) or (value == 0 and stage != 3)
+
+
+PROFILER = {
+    "profile_step": ((int, float), "a number"),
+    "module_depth": ((int,), "a whole number"),
+    "top_modules": ((int, float), "a number"),
+    "recompute_fwd_factor": ((int, float), "a number"),
+}
+"""Keys of flops_profiler that are calculated with: what Python takes, and how to say it."""
+
+
+@fact
+def profiler_crashing_values(config: Config) -> Any:
+    """Keys of flops_profiler that the profiler cannot calculate with, as Items."""
+    found = []
+    for key, (types, expected) in PROFILER.items():
+        path = ("flops_profiler", key)
+        value = config.written(path)
+        if config.has(path) and not isinstance(value, types):
+            values = {"key": key, "got": described(value), "expected": expected}
+            found.append(Item(path, values))
+    return found
+
+
+@fact
+def dropped_autos(config: Config) -> Any:
+    """Keys with "auto" that nobody fills and DeepSpeed drops, as Items with `key`, `used` and `effect`."""
+    found = []
+    for path in _paths(config.data, ()):
+        if config.written(path) != "auto" or not schema_at(config.schema, path):
+            continue
+        default = config.value(path)
+        if config.origin(path).kind == "dropped" and default != "auto":
+            used = "null" if default is None else default
+            values = {"key": dotted(path), "used": used, "effect": EFFECTS.get(dotted(path), "")}
+            found.append(Item(path, values))
+    return found
+
+
+@fact
+def quoted_switches(config: Config) -> Any:
+    """Switches of unchecked sections given as text that says no, which counts as true."""
+    told = {problem.path for problem in config.document.departures}
+    return [
+        Item(path, {"key": dotted(path), "text": value})
+        for path, value in _texts(config, config.data, config.schema, ())
+        if value.strip().lower() in FALSE_WORDS and (*config.base, *path) not in told
+    ]
+
+
+@fact
+def autos_kept(config: Config) -> Any:
+    """Switches of unchecked sections given as "auto", which nobody fills and which counts as true."""
+    return [
+        Item(path, {"key": dotted(path)})
+        for path, value in _texts(config, config.data, config.schema, ())
+        if value == "auto"
+    ]
+
+
+def _paths(section: Any, path: Path) -> Iterator[Path]:
+    if isinstance(section, dict):
+        for key, value in section.items():
+            yield (*path, key)
+            yield from _paths(value, (*path, key))
+
+
+def _texts(config: Config, section: Any, schema: Any, path: Path) -> Iterator[tuple[Path, str]]:
+    """Texts where a section that converts nothing has a switch."""
+    if not isinstance(section, dict):
+        return
+    converts = schema.get("x-auto") == "dropped"
+    for key, value in section.items():
+        known = properties(schema).get(key)
+        if known is None or "x-removed" in known:
+            continue
+        if isinstance(value, str) and not converts and known.get("x-type") == "boolean":
+            if _reaches(known) and config.origin((*path, key)).kind != "filled":
+                yield (*path, key), value
+        yield from _texts(config, value, known, (*path, key))
+
+
+def _reaches(known: Any) -> bool:
+    """Whether the schema lets text pass, so that DeepSpeedConfig does not refuse it first."""
+    types = known.get("type")
+    return types is None or "string" in ([types] if isinstance(types, str) else types)

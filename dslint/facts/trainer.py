@@ -1,0 +1,195 @@
+"""What HF Trainer and accelerate do with a config before DeepSpeed sees it: "auto" left over, mismatches.
+
+Source: transformers 5.24 integrations/deepspeed.py (fill_match, trainer_config_process,
+trainer_config_finalize) and accelerate 1.15 utils/dataclasses.py (DeepSpeedPlugin.fill_match,
+deepspeed_config_process) and accelerator.py (_prepare_deepspeed), read and run.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from dslint.config import Config
+from dslint.document import Path, dotted
+from dslint.expression import UNKNOWN
+from dslint.facts.registry import Item, fact
+from dslint.trainers import HF_LIKE, NAMES, fills
+
+_WALKED = ("optimizer", "optimizer.params", "scheduler", "scheduler.params", "fp16", "bf16", "zero_optimization",
+           "zero_optimization.offload_optimizer", "zero_optimization.offload_param")  # fmt: skip
+"""Sections in which the trainer looks keys up, so that a string there is an AttributeError."""
+
+
+@fact
+def trainer_name(config: Config) -> Any:
+    """What people call the trainer."""
+    return NAMES[config.target.trainer]
+
+
+@fact
+def auto_left(config: Config) -> Any:
+    """Every "auto" that nobody fills under HF Trainer or accelerate, with how the run ends (`this.end`)."""
+    if config.target.trainer not in (*HF_LIKE, "accelerate") or config.document.config is not None:
+        return []
+    return [Item(path, {"key": dotted(path), "end": _end(path)}) for path in _auto(config.data, ()) if _left(config, path)]
+
+
+def _auto(section: Any, path: Path) -> Iterator[Path]:
+    """Paths whose value is the string auto. Lists are not entered, as accelerate does not enter them."""
+    for key, value in section.items():
+        if isinstance(value, dict):
+            yield from _auto(value, (*path, key))
+        elif value == "auto":
+            yield (*path, key)
+
+
+def _left(config: Config, path: Path) -> bool:
+    trainer = config.target.trainer
+    if path == ("zero_allow_untested_optimizer",):
+        return config.has(("optimizer",))
+    if trainer == "accelerate" and path == ("train_batch_size",):
+        return not config.has(("train_micro_batch_size_per_gpu",))
+    return fills(trainer, path) is None
+
+
+def _end(path: Path) -> str:
+    if dotted(path) in _WALKED:
+        return "looking a key up in the string ends in an AttributeError"
+    return f"accelerator.prepare raises ValueError (`{dotted(path)}` not found in kwargs)"
+
+
+def compared(config: Config) -> Iterator[tuple[Any, Any]]:
+    """The keys that HF Trainer compares with its arguments and that the file gives: (what, value)."""
+    from dslint.trainers.values import COMPARED
+
+    if config.target.trainer not in HF_LIKE:
+        return
+    for what in COMPARED:
+        value = _raw(config.data, what.path)
+        if value is not None and value != "auto":
+            yield what, value
+
+
+def _raw(data: Any, path: Path) -> Any:
+    for key in path:
+        data = data.get(key) if isinstance(data, dict) else None
+    return data
+
+
+def _never(path: Path, value: Any) -> bool:
+    """Whether a value differs from whatever TrainingArguments may hold."""
+    name = dotted(path)
+    if name == "optimizer.params.betas":
+        return not isinstance(value, list) or len(value) != 2 or any(map(_no_number, value))
+    if _no_number(value):
+        return True
+    if name == "scheduler.params.warmup_num_steps":
+        return bool(value < 1) or value != int(value)
+    if name in ("scheduler.params.total_num_steps", "train_batch_size", "train_micro_batch_size_per_gpu",
+                "gradient_accumulation_steps"):  # fmt: skip
+        return bool(value != int(value))
+    return name in ("fp16.enabled", "bf16.enabled") and value not in (0, 1)
+
+
+def _no_number(value: Any) -> bool:
+    return not isinstance(value, (int, float)) or value != value or value in (float("inf"), float("-inf"))
+
+
+@fact
+def hf_never_equal(config: Config) -> Any:
+    """Compared keys whose value no TrainingArguments can have: text, NaN, a warm-up of zero steps."""
+    return [
+        Item(what.path, {"value": _shown(value), "label": what.label, "key": dotted(what.path)})
+        for what, value in compared(config)
+        if _never(what.path, value)
+    ]
+
+
+@fact
+def hf_mismatches(config: Config) -> Any:
+    """Compared keys that differ from the arguments of the run.
+
+    `this.certain` is False where an argument is not given and the training script may have another default.
+    """
+    launch = config.target.launch
+    if launch is None or config.target.trainer not in HF_LIKE:
+        return []
+    return list(_mismatches(config, launch))
+
+
+def _mismatches(config: Config, launch: Any) -> Iterator[Item]:
+    from dslint.trainers.values import computed
+
+    finding_batch_size = launch.likely("auto_find_batch_size")
+    for what, value in compared(config):
+        if _never(what.path, value):
+            continue
+        if finding_batch_size is not False and dotted(what.path) in ("train_batch_size", "train_micro_batch_size_per_gpu"):
+            continue
+        expected = computed(what.path, launch.value, config.target.gpus)
+        certain = expected is not UNKNOWN
+        if not certain:
+            expected = computed(what.path, launch.likely, config.target.gpus)
+        if expected is UNKNOWN or value == expected:
+            continue
+        given = [name for name in what.arguments if launch.given(name)]
+        where = launch.where(given[0]) if given else f"the default, for {launch.name} does not give it"
+        values = {"key": dotted(what.path), "value": _shown(value), "expected": _shown(expected),
+                  "label": what.label, "where": where, "certain": certain}  # fmt: skip
+        yield Item(what.path, values)
+
+
+@fact
+def hf_fixed(config: Config) -> Any:
+    """Compared keys with a value of their own, while the arguments of the run are unknown."""
+    if config.target.launch is not None:
+        return []
+    others = {path: value for what, value in compared(config) for path in [what.path]}
+    on = any(others.get((section, "enabled")) == 1 for section in ("fp16", "bf16"))
+    return [
+        Item(what.path, {"value": _shown(value), "label": what.label, "key": dotted(what.path)})
+        for what, value in compared(config)
+        if not _never(what.path, value) and not (what.path[-1] == "enabled" and value == 0 and on)
+    ]
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
+        return str(int(value))
+    return json.dumps(value)
+
+
+@fact
+def adapter_run(config: Config) -> Any:
+    """Whether the run is known to train adapters (LoRA and the like) only; False where nothing is known."""
+    launch = config.target.launch
+    if launch is None:
+        return False
+    kinds = [launch.value(name) for name in ("finetuning_type", "adapter", "tuner_type", "train_type")]
+    flags = [launch.value(name) for name in ("use_peft", "use_lora", "lora_enable", "lora")]
+    return any(isinstance(kind, str) and "lora" in kind.lower() for kind in kinds) or any(f is True for f in flags)
+
+
+@fact
+def hf_optimizer(config: Config) -> Any:
+    """The run's optim where it is given and differs from the kind that stays AdamW under offload."""
+    launch = config.target.launch
+    if launch is None or not launch.given("optim"):
+        return UNKNOWN
+    name = launch.value("optim")
+    return name if isinstance(name, str) else UNKNOWN
+
+
+@fact
+def scheduler_replaced(config: Config) -> Any:
+    """The run's lr_scheduler_type where it is given and is not what the config's scheduler does."""
+    launch = config.target.launch
+    if launch is None or not launch.given("lr_scheduler_type"):
+        return None
+    wanted, kind = launch.value("lr_scheduler_type"), config.value(("scheduler", "type"))
+    same = {"WarmupLR": ("constant_with_warmup",), "WarmupDecayLR": ("linear",), "WarmupCosineLR": ("cosine",)}
+    if not isinstance(wanted, str) or wanted in same.get(kind, ()):
+        return None
+    return wanted

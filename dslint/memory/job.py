@@ -1,0 +1,142 @@
+"""What the predictor needs to know of a run: the config's part, the workload and the hardware."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dslint.memory.hardware import Gpu, Link
+from dslint.memory.shapes import Shape
+
+NONE, CPU, NVME = "none", "cpu", "nvme"
+BYTES = {"fp32": 4, "fp16": 2, "bf16": 2}
+
+MOMENTS = {
+    "adam": 2.0,
+    "adamw": 2.0,
+    "fusedadam": 2.0,
+    "lamb": 2.0,
+    "onebitadam": 3.0,
+    "onebitlamb": 3.0,
+    "zerooneadam": 3.0,
+    "muadam": 2.0,
+    "muadamw": 2.0,
+    "lion": 1.0,
+    "adagrad": 1.0,
+    "muon": 1.0,
+    "sgd": 0.0,
+    "musgd": 0.0,
+}
+"""Optimizer type of a config, in lower case -> copies of the parameters its state holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A training run. Sizes in bytes, bucket and threshold sizes in elements, as in a config.
+
+    `trainable` counts parameters that train; `frozen_bytes` are bytes a frozen parameter takes (below
+    2 for a quantized base). `accumulate_bytes`: of an accumulated gradient; `master_bytes`: of a
+    master weight; `state_bytes`: of one element of optimizer state; `moments`: elements of optimizer
+    state a trainable parameter. `plain`: no DeepSpeed optimizer around the user's (pure 16 bit).
+    `logit_bytes`: bytes a logit needs at the peak of the loss. `seq_len` and `micro_batch` are what one
+    GPU sees in one forward pass.
+    """
+
+    shape: Shape
+    gpus: int
+    stage: int
+    precision: str = "bf16"
+    autocast: bool = False
+    offload_optimizer: str = NONE
+    offload_param: str = NONE
+    pin_memory: bool = True
+    optimizer: str = "adamw"
+    moments: float = 2.0
+    master_bytes: int = 4
+    state_bytes: int = 4
+    accumulate_bytes: int = 0
+    accumulation: int = 1
+    reduce_bucket: int = 500_000_000
+    overlap_comm: bool = False
+    prefetch_bucket: int = 50_000_000
+    persistence: int = 100_000
+    max_live: int = 1_000_000_000
+    max_reuse: int = 1_000_000_000
+    sub_group: int = 1_000_000_000
+    multi_rank_allreduce: bool = True
+    hpz: int = 1
+    quantized_weights: bool = False
+    quantized_gradients: bool = False
+    nvme_buffers: int = 5
+    nvme_buffer_size: int = 100_000_000
+    nvme_max_in_cpu: int = 1_000_000_000
+    seq_len: int = 2048
+    micro_batch: int = 1
+    checkpointing: bool = True
+    eager: bool = False
+    logit_bytes: float = 14.0
+    kept_logits: float = 0.0
+    method: str = "full"
+    trainable: int = 0
+    frozen_bytes: float = 2.0
+    zero_init: bool = True
+    plain: bool = False
+    trainable_bytes: int = 0
+    gpu: Gpu | None = None
+    gpus_per_node: int = 8
+    host_memory: float | None = None
+    intra: Link | None = None
+    inter: Link | None = None
+    trainer: str = "raw"
+    assumptions: tuple[str, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """Bytes of an element of the type the model computes in."""
+        return BYTES[self.precision]
+
+    @property
+    def activation_size(self) -> int:
+        """Bytes of an element of an activation."""
+        return 2 if self.autocast else self.size
+
+    @property
+    def trained(self) -> int:
+        """Parameters that train."""
+        return self.trainable or self.shape.parameters
+
+    @property
+    def frozen(self) -> int:
+        """Parameters of the model that do not train; adapters come on top of the model."""
+        if self.method in ("lora", "qlora"):
+            return self.shape.parameters
+        return max(0, self.shape.parameters - self.trained)
+
+    @property
+    def gradient_bytes(self) -> int:
+        """Bytes of an accumulated gradient."""
+        return self.accumulate_bytes or self.size
+
+    @property
+    def tokens(self) -> int:
+        """Tokens one GPU sees in one forward pass."""
+        return self.seq_len * self.micro_batch
+
+    @property
+    def nodes(self) -> int:
+        """Nodes of the run."""
+        return -(-self.gpus // self.gpus_per_node)
+
+    @property
+    def ranks_per_node(self) -> int:
+        """GPUs of a node in use."""
+        return min(self.gpus, self.gpus_per_node)
+
+    @property
+    def bf16_optimizer(self) -> bool:
+        """Whether DeepSpeed wraps its BF16_Optimizer, which keeps whole fp32 gradients, around the user's."""
+        return (
+            self.stage == 1
+            and self.precision == "bf16"
+            and self.gradient_bytes == 4
+            and self.offload_optimizer == NONE
+        )
