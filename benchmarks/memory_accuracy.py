@@ -23,7 +23,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from dslint.memory.hardware import GIB, gpu
-from dslint.memory.job import Job
+from dslint.memory.job import Job, loss_bytes
 from dslint.memory.models import ModelError, inferred, model
 from dslint.memory.predict import Estimate, predict
 from dslint.memory.shapes import Shape
@@ -69,6 +69,7 @@ def job(row: Row) -> Job:
         "zero_init": bool(cfg.get("zero_init", True)),
         "kept_logits": float(cfg.get("kept_logits", 0)),
         "logit_bytes": logit_bytes(cfg, made, row),
+        "variable_lengths": "variable-length" in row["note"],
     }
     if cfg.get("hf_auto"):
         h = made.hidden
@@ -83,6 +84,8 @@ def job(row: Row) -> Job:
         kwargs["state_bytes"] = 2
     if trainable:
         kwargs.update(trainable=trainable, method="lora", frozen_bytes=float(cfg.get("base_bytes", 2)))
+    if cfg.get("lora_fp32"):
+        kwargs["adapter_bytes"] = 4
     if cfg.get("trainable_fp32"):
         kwargs["trainable_bytes"] = 4
     try:
@@ -98,7 +101,10 @@ def logit_bytes(cfg: dict[str, Any], made: Shape, row: Row) -> float:
         return float(cfg["logit_bytes"])
     if cfg.get("fused"):
         return 0.5
-    return 16.0 if made.upcast_logits else 10.0
+    plain = row["precision"] == "pure"  # HF Trainer without DeepSpeed runs under autocast
+    if cfg.get("hf_auto") or plain:
+        return loss_bytes(made, "bf16", plain, outputs_kept=False)
+    return 16.0 if made.upcast_logits else 8.0  # transformers before 4.45 kept the 32-bit logits
 
 
 def predicted(estimate: Estimate, metric: str) -> float:

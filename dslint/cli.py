@@ -243,11 +243,11 @@ def verified(
             shown = stage
 
     try:
-        reports, cannot = verify(args, options, rules, inputs, progress)
+        reports, cannot, told = verify(args, options, rules, inputs, progress)
     finally:
         if shown:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
-    for message in cannot:
+    for message in (*told, *cannot):
         complain(message)
     return reports, failed or bool(cannot)
 

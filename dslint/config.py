@@ -266,7 +266,7 @@ def coerce(raw: Any, schema: Schema, lax: bool) -> Any:
     """
     types = schema.get("x-type", [])
     types = [types] if isinstance(types, str) else types
-    if raw is None or not types:
+    if not types or (raw is None and "null" in types):
         return raw
     for kind in types:
         value = _as(kind, raw, lax)

@@ -16,7 +16,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import history
 import releases
+import static_keys
 
 HERE = Path(__file__).resolve().parent
 Schema = dict[str, Any]
@@ -98,19 +101,28 @@ def main(arguments: list[str] | None = None) -> int:
     if not wanted:
         parser.error("name a release, or --all, or --check RELEASE")
     failed = []
+    known: dict[str, Path] = {}
+    scratch = Path(tempfile.mkdtemp())
     for release in wanted:
         try:
-            answer = releases.ask(release, options.cache)
+            code = static_keys.fingerprint(releases.root(release, options.cache))
+            if code in known:
+                answer = releases.ask(release, options.cache, str(known[code]))
+            else:
+                answer = releases.ask(release, options.cache)
+                known[code] = scratch / f"{release}.json"
+                known[code].write_text(json.dumps(answer["schema"], ensure_ascii=False), encoding="utf-8")
         except releases.Failed as error:
             print(f"{release}: {error}", file=sys.stderr)
             failed.append(release)
             continue
         stored[release] = answer["schema"]
+        store(stored)
         print(f"{release}: {answer['calls']} configs asked, {len(answer['notes'])} notes", flush=True)
         if options.verbose:
             for note in answer["notes"]:
                 print(f"    {note}")
-    store(stored)
+    shutil.rmtree(scratch)
     if failed:
         print("not made: " + ", ".join(failed), file=sys.stderr)
     return 1 if failed else 0

@@ -99,6 +99,16 @@ ANYTHING: tuple[Any, ...] = (
 """A parser that takes all of these looks at nothing."""
 
 
+QUICK: tuple[Any, ...] = (
+    *ANYTHING,
+    "0", "-1", "2", "4", " 2 ", "1_000", "5e8", "5.", "5.0", "5.5", "0.5", "1.5", "1e-1", "-0", "inf", "yes", "TRUE",
+    "on", "n", "true\n", "2.0\n", "Auto", "fp16", "cpu", "9223372036854775807",
+    2, 3, 4, 5, 8, 16, 64, 100, 1000, 2**31, -7, -1000, -(10**20), 10**20,
+    -0.5, 1e-3, 0.999, 1.001, 1.5, 2.0, 5.5, 5e8, 2.0**62, 2.0**63, -1e20,
+)  # fmt: skip
+"""Values that tell apart the ways of reading a value met so far."""
+
+
 class Undecided(Exception):
     """No combination of keywords says what the oracle says."""
 
@@ -323,7 +333,10 @@ def annotations(schema: Schema) -> Schema:
 
 def constraints(schema: Schema) -> Schema:
     """`schema` without what it only tells."""
-    out = {k: v for k, v in schema.items() if k in CONSTRAINTS}
-    if "properties" in schema:
-        out["properties"] = {k: constraints(v) for k, v in schema["properties"].items()}
+    out = {k: v for k, v in schema.items() if k in CONSTRAINTS and v is not True}
+    inner = {k: constraints(v) for k, v in schema.get("properties", {}).items()}
+    if isinstance(schema.get("additionalProperties"), dict):  # then which keys there are matters too
+        out["properties"] = inner
+    elif any(inner.values()):
+        out["properties"] = {k: v for k, v in inner.items() if v}
     return out

@@ -103,12 +103,12 @@ CONTEXTS: dict[str, list[dict[str, Any]]] = {
     "zero_optimization": [{"zero_optimization": {"stage": n}} for n in (1, 2, 3)],
     "allgather_size": [{"zero_optimization": True}],
     "fp16": [
-        {"fp16": {"enabled": True}, "zero_optimization": {"stage": 1}},
+        {"fp16": {"enabled": True}, "zero_optimization": {"stage": 2}},
         {"fp16": {"enabled": True, "loss_scale": 1}},
     ],
-    "bf16": [{"bf16": {"enabled": True, "bf16_master_weights_and_grads": True}, "zero_optimization": {"stage": 1}}],
+    "bf16": [{"bf16": {"enabled": True, "bf16_master_weights_and_grads": True}, "zero_optimization": {"stage": 2}}],
     "bfloat16": [
-        {"bfloat16": {"enabled": True, "bf16_master_weights_and_grads": True}, "zero_optimization": {"stage": 1}}
+        {"bfloat16": {"enabled": True, "bf16_master_weights_and_grads": True}, "zero_optimization": {"stage": 2}}
     ],
     "data_efficiency": [
         {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import importlib.util
 import json
 import os
 import subprocess
@@ -80,20 +81,31 @@ def fetch(release: str, cache: Path) -> Path | None:
     return folder
 
 
-def ask(release: str, cache: Path, script: str = "worker.py", *arguments: str) -> dict[str, Any]:
-    """Run a script of this folder inside a release; it writes JSON to the file named first."""
+def root(release: str, cache: Path) -> Path:
+    """The package folder of a release."""
+    folder = fetch(release, cache)
+    if folder is not None:
+        return folder / "deepspeed"
+    found = importlib.util.find_spec("deepspeed")
+    if found is None or not found.submodule_search_locations:
+        raise Failed("deepspeed is not installed")
+    return Path(found.submodule_search_locations[0])
+
+
+def ask(release: str, cache: Path, *arguments: str) -> dict[str, Any]:
+    """Run worker.py inside a release."""
     folder = fetch(release, cache)
     with tempfile.TemporaryDirectory() as scratch:
         output = Path(scratch) / "out.json"
         done = subprocess.run(
-            [sys.executable, str(HERE / script), str(output), *arguments],
+            [sys.executable, str(HERE / "worker.py"), str(output), *arguments],
             env=_environment(release, cache, folder),
             cwd=scratch,
             capture_output=True,
             text=True,
         )
         if done.returncode or not output.exists():
-            raise Failed(f"{script} failed in DeepSpeed {release}:\n{done.stderr.strip()[-3000:]}")
+            raise Failed(f"worker.py failed in DeepSpeed {release}:\n{done.stderr.strip()[-3000:]}")
         answer: dict[str, Any] = json.loads(output.read_text(encoding="utf-8"))
     if answer.get("release") != release:
         raise Failed(f"asked DeepSpeed {answer.get('release')} instead of {release}")

@@ -8,6 +8,7 @@ classes (a small abstract interpreter over the syntax trees) and notes every key
 from __future__ import annotations
 
 import ast
+import hashlib
 from dataclasses import dataclass, field
 from pathlib import Path as FilePath
 from typing import Any, Iterable, Iterator
@@ -559,6 +560,28 @@ def parse_time(root: FilePath) -> tuple[dict[Path, dict[str, str]], dict[Path, t
     return reader.reads, reader.models
 
 
+NOT_PARSING = ("git_version", "accelerator", "deepspeed.utils.logging", "deepspeed.comm.comm", "deepspeed.comm.utils")
+
+
+def fingerprint(root: FilePath) -> str:
+    """A hash of all code that takes part in parsing a config, without comments and layout.
+
+    Two releases with the same fingerprint parse every config alike.
+    """
+    reader = Reader(root)
+    module = reader.module("deepspeed." + ENTRY[0][:-3].replace("/", "."))
+    if module is None:
+        raise FileNotFoundError(root / ENTRY[0])
+    reader.method(Thing(module.name, ENTRY[1]), "__init__", [frozenset({At(())})], {})
+    digest = hashlib.sha256(repr(sorted((p, sorted(k.items())) for p, k in runtime(root).items())).encode())
+    for name, found in sorted(reader.modules.items()):
+        if found is None or name in ("deepspeed", "deepspeed.utils", "deepspeed.comm"):
+            continue
+        if not any(part in name for part in NOT_PARSING):
+            digest.update(ast.dump(found.tree).encode())
+    return digest.hexdigest()
+
+
 # Keys read after parsing
 
 
@@ -635,9 +658,9 @@ def _hints(dotted: str, key: str) -> tuple[str, ...]:
 
 
 def vocabulary(root: FilePath) -> list[str]:
-    """Words that the files of constants spell out: candidates for the values of a key."""
+    """Words that files of constants and the config module spell out: candidates for the values of a key."""
     out: dict[str, None] = {}
-    for file in sorted(root.rglob("constants.py")):
+    for file in [root / ENTRY[0], *sorted(root.rglob("constants.py"))]:
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and 1 < len(node.value) <= 24:
                 if node.value.replace("-", "_").isidentifier() and node.value != "auto":

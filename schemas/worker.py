@@ -2,7 +2,10 @@
 
 Run by build.py in an environment prepared by releases.py, once for each release:
 
-    python worker.py OUTPUT.json
+    python worker.py OUTPUT.json [SCHEMA.json]
+
+With a second file, the schema of a release whose parsing code is the same (static_keys.fingerprint),
+only optimizers and schedulers are looked at anew.
 
 Every key is found dynamically (pydantic fields; reads of a recording dict) and statically
 (static_keys.py); every value is judged by `DeepSpeedConfig(config)` itself.
@@ -36,8 +39,8 @@ Config = dict[str, Any]
 MINIMAL: Config = {"train_micro_batch_size_per_gpu": 1}
 MISSING = object()
 SAMPLE: tuple[Any, ...] = (
-    None, True, False, 0, 1, 2, 3, 8, -1, 0.5, 1.5, 1e20, "auto", "1", "0", "-1", "0.5", "a", "true", "", [], [1], ["a"],
-    {}, {"a": 1}, {"__no_such_key__": 1}, {"enabled": True}, {"device": "cpu"}, {"ratio": 0.5},
+    None, True, False, 0, 1, 3, 8, -1, 0.5, 1.5, "auto", "1", "a", "true", [], {}, {"__no_such_key__": 1},
+    {"enabled": True}, {"ratio": 0.5},
 )  # fmt: skip
 """Values that tell whether two contexts judge a key alike."""
 
@@ -190,6 +193,7 @@ class Field(typing.NamedTuple):
     annotation: Any
     default: Any  # MISSING when required or unknowable
     extra: dict[str, Any]
+    declared: str  # annotation and constraints, as text
 
 
 def model_fields(model: Any) -> list[Field]:
@@ -201,13 +205,18 @@ def model_fields(model: Any) -> list[Field]:
             if repr(default) == "PydanticUndefined":
                 default = info.default_factory() if info.default_factory is not None else MISSING
             extra = info.json_schema_extra if isinstance(info.json_schema_extra, dict) else {}
-            out.append(Field(name, info.alias, info.annotation, default, dict(extra)))
+            declared = f"{info.annotation} {info.metadata}"
+            out.append(Field(name, info.alias, info.annotation, default, dict(extra), declared))
         return out
     hints = typing.get_type_hints(model)
     for name, info in model.__fields__.items():
         default = MISSING if info.required else info.get_default()
         alias = info.alias if info.alias != name else None
-        out.append(Field(name, alias, hints.get(name, info.outer_type_), default, dict(info.field_info.extra)))
+        about = info.field_info
+        bounds = [getattr(about, k, None) for k in ("gt", "ge", "lt", "le", "regex", "min_length")]
+        annotation = hints.get(name, info.outer_type_)
+        declared = f"{annotation} {info.allow_none} {bounds}"
+        out.append(Field(name, alias, annotation, default, dict(about.extra), declared))
     return out
 
 
@@ -325,6 +334,7 @@ class Maker:
     def __init__(self, parser: Parser):
         self.parser = parser
         self.notes: list[str] = []
+        self.probed: dict[Any, dict[str, Any]] = {}
         self.oracles: dict[Path, Callable[[Any], bool]] = {}
         self.reads = self._discover()
         ours = [m for base in model_bases() for m in models(base) if m.__module__.split(".")[0] == "deepspeed"]
@@ -340,6 +350,7 @@ class Maker:
         """Every key the parser asks a dict for, with its default, by path of the dict."""
         log: dict[Path, dict[str, Any]] = {}
         shape: Config = {}
+        scalars: set[Path] = set()
         for _ in range(8):
             size = sum(len(v) for v in log.values())
             for overlay in ({}, *knowledge.DISCOVERY):
@@ -351,8 +362,12 @@ class Maker:
             for path, keys in list(log.items()):
                 for key in keys:
                     here = (*path, key)
-                    if lookup(shape, here) is MISSING and self.parser.accepts(put({**MINIMAL, **shape}, here, {})):
+                    if here in scalars or lookup(shape, here) is not MISSING:
+                        continue
+                    if self.parser.accepts(put({**MINIMAL, **shape}, here, {})):
                         shape = put(shape, here, {})
+                    else:
+                        scalars.add(here)
             if sum(len(v) for v in log.values()) == size:
                 break
         return log
@@ -406,9 +421,10 @@ class Maker:
         def verdict(base: Config, value: Any) -> bool:
             return self.parser.accepts(settle(put(base, path, value), value))
 
-        if len(bases) > 1:  # contexts that never differ from the first one are not worth asking again
+        if len(bases) > 1:  # contexts that judge like the first one are not worth asking again
             first = [verdict(bases[0], v) for v in SAMPLE]
-            bases = [bases[0], *(b for b in bases[1:] if [verdict(b, v) for v in SAMPLE] != first)]
+            if any(first):
+                bases = [bases[0], *(b for b in bases[1:] if [verdict(b, v) for v in SAMPLE] != first)]
 
         def accepts(value: Any) -> bool:
             key = repr(value)
@@ -500,7 +516,7 @@ class Maker:
     def around(self, path: Path) -> dict[str, Any]:
         """Type keywords for values of a section that are not objects."""
         accepts = self.oracle(path)
-        schema = derive.derive(lambda v: isinstance(v, dict) or accepts(v))
+        schema = self.probe(path, lambda v: isinstance(v, dict) or accepts(v), [], "section")
         schema.pop("additionalProperties", None)
         return schema
 
@@ -539,6 +555,8 @@ class Maker:
             source = self.source(path, model)
             if source:
                 out["x-source"] = source
+            if dotted in ("optimizer", "scheduler"):
+                self.untyped(out, dotted)
             if dotted == "optimizer":
                 out.update(self.optimizers())
             if dotted == "scheduler":
@@ -547,8 +565,14 @@ class Maker:
         accepts = self.oracle(path)
         values = list(about.get("values", ()))
         strings = [v for v in values if isinstance(v, str)]
-        if not strings and not accepts("abc"):
-            strings = values = [w for w in self.vocabulary if accepts(w)]
+        if not accepts("abc"):  # the parser looks at words: whatever the source spells out is tried
+            numeric = accepts(2)
+            found: dict[str, str] = {}
+            for word in (*strings, *self.vocabulary):
+                if word != "auto" and accepts(word):
+                    found.setdefault(word.lower() if accepts(word.swapcase()) else word, word)
+            strings = list(found.values())
+            values = [] if numeric else list(strings)
         schema = self.probe(path, accepts, strings)
         out = {}
         words = about.get("description") or knowledge.LEAVES.get(path[-1])
@@ -573,13 +597,36 @@ class Maker:
             out["x-source"] = source
         return out
 
-    def probe(self, path: Path, accepts: Callable[[Any], bool], strings: list[str]) -> dict[str, Any]:
-        """Keywords for the value at `path`."""
-        try:
-            return derive.finite_strings(derive.derive(accepts, strings), accepts, [*strings, "auto"])
-        except derive.Undecided as error:
-            self.notes.append(f"undecided: {'.'.join(path)}: {error}")
+    def probe(self, path: Path, accepts: Callable[[Any], bool], strings: list[str], like: str = "") -> dict[str, Any]:
+        """Keywords for the value at `path`.
+
+        A key declared like an earlier one (`like`) that answers every value of derive.QUICK as that one did
+        gets the same keywords; all others are asked everything.
+        """
+        if all(accepts(v) for v in (*derive.ANYTHING, *strings)):
             return {}
+        answers = tuple(accepts(v) for v in (*derive.QUICK, *strings))
+        key = (like, tuple(strings), answers)
+        if key not in self.probed:
+            try:
+                schema = derive.derive(accepts, strings)
+                self.probed[key] = derive.finite_strings(schema, accepts, [*strings, "auto"])
+            except derive.Undecided as error:
+                self.notes.append(f"undecided: {'.'.join(path)}: {error}")
+                return {}
+        return copy.deepcopy(self.probed[key])
+
+    def untyped(self, schema: dict[str, Any], section: str) -> None:
+        """Judge `params` only beside a `type`: without one DeepSpeed does not look at them."""
+        full = schema["properties"].get("params")
+        if not full or not derive.constraints(full) or not self.parser.accepts({**MINIMAL, section: {"params": 1}}):
+            return
+        schema["properties"]["params"] = {**derive.annotations(full), "additionalProperties": True}
+        schema["anyOf"] = [
+            {"not": {"required": ["type"]}},
+            {"properties": {"type": {"type": "null"}}},
+            {"properties": {"params": derive.constraints(full)}},
+        ]
 
     @staticmethod
     def replacement(about: dict[str, Any]) -> dict[str, Any]:
@@ -678,7 +725,7 @@ class Maker:
             values = list(values or about.get("values", ()))
             strings = [str(v) for v in values]
             accepts = self.oracle(path)
-            out.update(self.probe(path, accepts, strings))
+            out.update(self.probe(path, accepts, strings, f.declared))
             default = as_json(f.default) if f.default is not MISSING else MISSING
             if "default" in about:
                 default = about["default"]
@@ -736,6 +783,13 @@ def merge(base: Config, overlay: Config) -> Config:
 
 def main() -> int:
     parser = Parser()
+    if len(sys.argv) > 2:  # a schema made from the same parsing code: only what else may differ is looked at
+        schema = json.loads(FilePath(sys.argv[2]).read_text(encoding="utf-8"))
+        schema["properties"]["optimizer"].update(signatures.optimizers(parser))
+        schema["properties"]["scheduler"].update(signatures.schedulers(parser))
+        report = {"release": parser.release, "schema": schema, "notes": [], "calls": 0}
+        FilePath(sys.argv[1]).write_text(json.dumps(report, ensure_ascii=False), encoding="utf-8")
+        return 0
     maker = Maker(parser)
     schema = maker.make()
     report = {"release": parser.release, "schema": schema, "notes": maker.notes, "calls": parser.calls}

@@ -250,6 +250,7 @@ REFUSED = [
     ('{"a" = 1}', "syntax-error", (1, 6), "= instead of a colon", "write : instead of ="),
     ("{a = 1}", "syntax-error", (1, 4), "= instead of a colon", "write : instead of ="),
     ("{a b: 1}", "syntax-error", (1, 2), "spaces and no quotes", 'write "a b"'),
+    ("{a # b {\n: 1}", "syntax-error", (1, 2), "comment between a and its colon", 'write "a"'),
     ('{"a":: 1}', "syntax-error", (1, 6), "second colon", "remove one"),
     ('{"a": [1, 2\n', "syntax-error", (1, 12), "2 brackets, opened on lines 1 to 1", "write ]} at the end"),
     ('{\n"a": 1', "syntax-error", (2, 7), "the { opened on line 1 is not closed", "write } at the end"),

@@ -34,16 +34,22 @@ CLASSES = {"fusedadam": "AdamW", "deepspeedcpuadam": "AdamW", "cpuadam": "AdamW"
            "fusedlion": "Lion", "deepspeedcpulion": "Lion", "deepspeedcpuadagrad": "Adagrad"}  # fmt: skip
 """Class names that people write as a type, and the name under which DeepSpeed builds that class."""
 
-AT_STEP = ("FusedAdam", "FusedLamb", "FusedLion", "MuonWithAuxAdam")
+ONE_BIT_CLASSES = ("OnebitAdam", "OnebitLamb", "ZeroOneAdam")
+AT_STEP = ("FusedAdam", "FusedLamb", "FusedLion", "MuonWithAuxAdam", *ONE_BIT_CLASSES)
 """Classes that store what they are given and first use it in step()."""
 
-NUMBERS = {"lr", "eps", "weight_decay", "momentum", "muon_lr", "adam_lr", "lr_decay", "alpha", "rho",
-           "initial_accumulator_value", "momentum_decay", "max_coeff", "min_coeff"}  # fmt: skip
+LIMITS = {
+    "lr": (0, math.inf), "eps": (0, math.inf), "weight_decay": (0, math.inf), "momentum": (0, math.inf),
+    "lr_decay": (0, math.inf), "alpha": (0, math.inf), "initial_accumulator_value": (0, math.inf),
+    "momentum_decay": (0, math.inf), "rho": (0, 1), "d": (1, math.inf), "beta2_decay": (-math.inf, 0),
+}  # fmt: skip
+"""Parameters that are calculated with, and the range that torch's own optimizers insist on."""
+
+NUMBERS = {*LIMITS, "muon_lr", "adam_lr", "max_coeff", "min_coeff", "lambd", "t0"}
 """Parameters that are calculated with: anything but a number or a boolean ends in a TypeError."""
 
-NOT_NEGATIVE = {"lr", "eps", "weight_decay", "momentum", "lr_decay", "alpha", "rho",
-                "initial_accumulator_value", "momentum_decay"}  # fmt: skip
-"""Parameters whose sign torch's own optimizers check."""
+ASGD_AT_STEP = ("alpha", "lambd", "t0")
+"""Parameters that torch's ASGD takes as they are and first uses in step()."""
 
 RATES = {"lr", "muon_lr", "adam_lr"}
 
@@ -121,9 +127,9 @@ def optimizer_type(config: Config) -> Any:
 def optimizer_name(config: Config) -> Any:
     """The optimizer as DeepSpeed finds it: its own in lower case ("adamw"), else a name of torch.optim,
     else None; UNKNOWN where there is no type or the release is not known."""
-    kind = optimizer_type(config)
-    own, torch = annotation(config, SECTION, "x-optimizers"), annotation(config, SECTION, "x-torch-optimizers")
-    if kind is UNKNOWN or own is UNKNOWN or torch is UNKNOWN:
+    kind, own = optimizer_type(config), annotation(config, SECTION, "x-optimizers")
+    torch = annotation(config, SECTION, "x-torch-optimizers")
+    if UNKNOWN in (kind, own, torch):
         return UNKNOWN
     if kind.lower() in own:
         return kind.lower()
@@ -207,7 +213,8 @@ def _strange(config: Config) -> Any:
         if key in taken or key == "max_grad_norm":
             continue
         near = nearest(key, taken)
-        cure = f"did you mean {near}?" if near else HINTS.get(key, f"remove it; {kind} takes {', '.join(taken)}")
+        advice = HINTS.get(key, f"remove it; {kind} takes {', '.join(taken)}")
+        cure = f"did you mean {near}?" if near else advice
         found.append(Item((*PARAMS, key), {"key": key, "kind": kind, "cure": cure}))
     return found
 
@@ -250,6 +257,8 @@ def _bad_values(config: Config) -> list[tuple[str, Item]]:
         if key not in taken or config.origin(path).kind == "filled":
             continue
         phase = "step" if late and key != "ns_method" else "initialize"
+        if kind == "ASGD" and key in ASGD_AT_STEP:
+            phase = "step"
         if late and (key in RATES or key == "betas"):
             phase = _use(config, key)
             if phase == "overwritten":
@@ -257,7 +266,7 @@ def _bad_values(config: Config) -> list[tuple[str, Item]]:
         expected = _expected(key, value, kind, late)
         if expected and key == "betas" and _numbers(value) and len(value) > 2:
             phase = "step"  # the third is in the way only where step() unpacks them
-        if not expected and key == "nesterov" and kind == "SGD" and value and not _nesterov(parameters(config)):
+        if key == "nesterov" and kind == "SGD" and value and not _nesterov(parameters(config)):
             expected = "false unless momentum is above 0 and dampening is 0"
         if kind == "DeepSpeedCPUAdam" and not _fits_switch(key, value, name):
             phase = "step" if key == "bias_correction" else "initialize"
@@ -272,24 +281,27 @@ def _expected(key: str, value: Any, kind: str, late: bool) -> str:
     """What a parameter must be, in words; empty where the value is."""
     if key == "ns_method":
         return "" if value in NS_METHODS else "one of gram, standard"
+    built_by_torch = not late and not kind.startswith("DeepSpeed")
     if key == "betas":
-        return "" if _fits_pair(value, late or kind.startswith("DeepSpeed")) else "two numbers from 0 to below 1"
+        return "" if _fits_pair(value, built_by_torch) else "two numbers from 0 to below 1"
     if key == "eps" and kind == "Adafactor":
         fits = isinstance(value, list) and len(value) >= 2 and (value[0] is None or _number(value[0]))
         return "" if fits and _number(value[1]) else "two numbers, of which the first may be null"
-    if key not in NUMBERS or kind == "ASGD" and key == "alpha":
+    if key not in NUMBERS:
         return ""
     if not _number(value):
         return "a number"
-    built_by_torch = not late and not kind.startswith("DeepSpeed")
-    if built_by_torch and key in NOT_NEGATIVE and not value >= 0:
-        return "a number of at least 0"
-    return ""
+    low, high = LIMITS.get(key, (-math.inf, math.inf))
+    if low <= value <= high or not built_by_torch or (kind == "ASGD" and key == "alpha"):
+        return ""
+    if math.isinf(high):
+        return f"a number of at least {low}"
+    return f"a number of at most {high}" if math.isinf(low) else f"a number from {low} to {high}"
 
 
-def _fits_pair(value: Any, unchecked: bool) -> bool:
+def _fits_pair(value: Any, ranged: bool) -> bool:
     """Whether betas are what a constructor or step takes; torch's own check the range, too."""
-    return _numbers(value) and len(value) == 2 and (unchecked or all(0 <= item < 1 for item in value))
+    return _numbers(value) and len(value) == 2 and (not ranged or all(0 <= item < 1 for item in value))
 
 
 def _numbers(value: Any) -> bool:
@@ -337,18 +349,18 @@ def amsgrad_refused(config: Config) -> Any:
     kind = optimizer_class(config)
     if kind is UNKNOWN or not parameters(config).get("amsgrad"):
         return False
-    return kind in ("FusedAdam", "FusedLamb") or (
+    return kind in ("FusedAdam", "FusedLamb", *ONE_BIT_CLASSES) or (
         kind == "DeepSpeedCPUAdam" and config.target.release_number >= (0, 19, 8)
     )
 
 
 @fact
 def optimizer_untested(config: Config) -> Any:
-    """Whether the class is none of those ZeRO was tested with."""
+    """Whether the class is none of those ZeRO was tested with (1-bit ones, refused anyway, apart)."""
     kind, tested = optimizer_class(config), annotation(config, SECTION, "x-zero-tested-optimizers")
     if kind is UNKNOWN or tested is UNKNOWN:
         return UNKNOWN
-    return kind not in tested and kind != "MuonWithAuxAdam"
+    return kind not in tested and kind not in ("MuonWithAuxAdam", *ONE_BIT_CLASSES)
 
 
 @fact

@@ -19,8 +19,15 @@ SPELLINGS = {
 }  # fmt: skip
 """The names that data_types takes, which count upper and lower case (runtime/config.py, DtypeEnum)."""
 
+STAGE = ("zero_optimization", "stage")
 OFFLOAD = ("zero_optimization", "offload_optimizer")
-DYNAMIC = ("initial_scale_power", "loss_scale_window", "hysteresis", "consecutive_hysteresis", "min_loss_scale")
+DYNAMIC = (
+    "initial_scale_power",
+    "loss_scale_window",
+    "hysteresis",
+    "consecutive_hysteresis",
+    "min_loss_scale",
+)
 """Keys of fp16 that only dynamic loss scaling reads."""
 
 
@@ -51,7 +58,7 @@ def dtype_bytes(config: Config) -> Any:
 
 
 @fact
-def dtype_known(config: Config) -> Any:
+def dtypes_unknown(config: Config) -> Any:
     """Names of data_types that are none of the formats DeepSpeed knows, where it looks at them."""
     found = []
     for key in ("grad_accum_dtype", "param_dtype", "buffer_dtype"):
@@ -83,7 +90,7 @@ def accumulation_refused(config: Config) -> Any:
     Stage 0 has no wrapper for it (bf16 with fp32 had one before 0.18.5); until 0.10.1 the ZeRO stages
     had none either, except stage 1 in bf16 with fp32.
     """
-    model, sums, stage = precision(config), accumulates_in(config), config.value(("zero_optimization", "stage"))
+    model, sums, stage = precision(config), accumulates_in(config), config.value(STAGE)
     if UNKNOWN in (model, sums, stage):
         return UNKNOWN
     release, common = config.target.release_number, (model, sums) == ("bf16", "fp32")
@@ -122,7 +129,7 @@ def sections_without_enabled(config: Config) -> Any:
 
 @fact
 def unread_scale_keys(config: Config) -> Any:
-    """Changed keys of dynamic loss scaling beside a static loss_scale, in words; null where there are none."""
+    """In words, the changed keys of dynamic loss scaling; null where there are none."""
     return ", ".join(_changed(config, DYNAMIC)) or None
 
 
@@ -145,7 +152,7 @@ def _changed(config: Config, names: tuple[str, ...]) -> list[str]:
 
 @fact
 def fp16_master_refused(config: Config) -> Any:
-    """Whether fp16_master_weights_and_grads meets a ZeRO optimizer that keeps fp32 master weights on the GPU."""
+    """Whether fp16_master_weights_and_grads has no offloaded CPU Adam below it."""
     if config.value(("fp16", "fp16_master_weights_and_grads")) is not True:
         return False
     return _needs_cpu_adam(config, since_at_stage_3=(0, 18, 3))
@@ -164,7 +171,7 @@ def bf16_master_refused(config: Config) -> Any:
 
 def _needs_cpu_adam(config: Config, since_at_stage_3: tuple[int, ...]) -> Any:
     """Whether the ZeRO optimizer does not get the offloaded DeepSpeedCPUAdam that it would insist on."""
-    stage, offloads = config.value(("zero_optimization", "stage")), config.offloads(OFFLOAD)
+    stage, offloads = config.value(STAGE), config.offloads(OFFLOAD)
     if UNKNOWN in (stage, offloads):
         return UNKNOWN
     if stage not in (1, 2, 3) or (stage == 3 and config.target.release_number < since_at_stage_3):
@@ -204,7 +211,7 @@ def masters_without_bf16(config: Config) -> Any:
 def immediate_update_unread(config: Config) -> Any:
     """immediate_grad_update true where no BF16_Optimizer runs, the only one that reads it."""
     section = bf16_section(config)
-    path, stage = (section, "immediate_grad_update"), config.value(("zero_optimization", "stage"))
+    path, stage = (section, "immediate_grad_update"), config.value(STAGE)
     if config.value(path) is not True or stage is UNKNOWN or precision(config) is UNKNOWN:
         return []
     runs = stage == 1 and precision(config) == "bf16" and accumulates_in(config) == "fp32"
@@ -214,7 +221,7 @@ def immediate_update_unread(config: Config) -> Any:
 @fact
 def overflow_check_unread(config: Config) -> Any:
     """check_grad_overflow false where nothing but the optimizer of stages 1 and 2 would read it."""
-    path, stage = (bf16_section(config), "check_grad_overflow"), config.value(("zero_optimization", "stage"))
+    path, stage = (bf16_section(config), "check_grad_overflow"), config.value(STAGE)
     if not config.has(path) or config.value(path) is not False or precision(config) != "bf16":
         return []
     return [Item(path)] if stage in (0, 3) else []
@@ -226,7 +233,7 @@ def initial_scale_overflows(config: Config) -> Any:
 
     The ZeRO optimizers multiply a tensor by the integer, which takes 64 bits; stage 0 by a float.
     """
-    power, stage = config.value(("fp16", "initial_scale_power")), config.value(("zero_optimization", "stage"))
+    power, stage = config.value(("fp16", "initial_scale_power")), config.value(STAGE)
     if precision(config) != "fp16" or config.value(("fp16", "loss_scale")) != 0 or stage is UNKNOWN:
         return False
     return isinstance(power, int) and power >= (64 if stage >= 1 else 1024)

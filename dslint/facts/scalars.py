@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterator
+from collections.abc import Iterator
+from typing import Any
 
 from dslint.config import Config, properties, schema_at
 from dslint.document import Path, dotted
@@ -64,10 +65,12 @@ PROFILER = {
 def profiler_crashing_values(config: Config) -> Any:
     """Keys of flops_profiler that the profiler cannot calculate with, as Items."""
     found = []
+    step = config.value(("flops_profiler", "profile_step"))
     for key, (types, expected) in PROFILER.items():
         path = ("flops_profiler", key)
         value = config.written(path)
-        if config.has(path) and not isinstance(value, types):
+        reached = key == "profile_step" or (isinstance(step, int) and step >= 1)
+        if config.has(path) and reached and not isinstance(value, types):
             values = {"key": key, "got": described(value), "expected": expected}
             found.append(Item(path, values))
     return found

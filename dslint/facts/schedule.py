@@ -23,6 +23,8 @@ PARAMS = ("scheduler", "params")
 
 WARMING_UP = ("WarmupLR", "WarmupDecayLR", "WarmupCosineLR")
 WARMUP_TYPES = ("log", "linear")
+COSINE_CHECKS = (0, 19, 4)
+"""The release in which WarmupCosineLR began to check its warmup_type; before, an unknown one crashes."""
 
 WHOLE = {"warmup_num_steps": (0, 19, 3), "lr_range_test_step_size": (0, 19, 4)}
 """Parameters that must be whole numbers above zero, and the release that began to check it."""
@@ -32,9 +34,14 @@ NUMBERS = {"lr_range_test_step_rate": "step", "decay_lr_rate": "initialize", "de
            "warmup_min_ratio": "step", "cos_min_ratio": "step"}  # fmt: skip
 """Parameters that are calculated with, and where anything but a number crashes."""
 
-PER_GROUP = {"warmup_min_lr": "initialize", "warmup_max_lr": "initialize", "lr_range_test_min_lr": "step",
-             "cycle_min_lr": "step", "cycle_max_lr": "step", "cycle_min_mom": "step", "cycle_max_mom": "step"}  # fmt: skip
+PER_GROUP = {
+    "warmup_min_lr": "initialize", "warmup_max_lr": "initialize", "lr_range_test_min_lr": "step",
+    "cycle_min_lr": "step", "cycle_max_lr": "step", "cycle_min_mom": "step", "cycle_max_mom": "step",
+}  # fmt: skip
 """Parameters that are a number, or a list of one for each group of parameters."""
+
+MOMENTUM = ("cycle_min_mom", "cycle_max_mom", "decay_mom_rate")
+"""Parameters of OneCycle that are read only where it cycles momentum."""
 
 
 def parameters(config: Config) -> dict[str, Any]:
@@ -53,11 +60,12 @@ def scheduler_type(config: Config) -> Any:
 @fact
 def scheduler_unknown(config: Config) -> Any:
     """Whether neither DeepSpeed nor torch has a scheduler of this name, which counts upper and lower case."""
-    own, torch = annotation(config, SECTION, "x-schedulers"), annotation(config, SECTION, "x-torch-schedulers")
-    if own is UNKNOWN or torch is UNKNOWN or not config.has(TYPE) or config.origin(TYPE).kind == "filled":
+    own = annotation(config, SECTION, "x-schedulers")
+    torch = annotation(config, SECTION, "x-torch-schedulers")
+    if UNKNOWN in (own, torch) or not config.has(TYPE) or config.origin(TYPE).kind == "filled":
         return UNKNOWN
     kind = config.written(TYPE)
-    return kind is not None and kind not in own and kind not in torch
+    return kind is not None and (not isinstance(kind, str) or (kind not in own and kind not in torch))
 
 
 @fact
@@ -140,7 +148,8 @@ def _bad_values(config: Config) -> list[tuple[str, Item]]:
             continue
         phase, expected = _judge(config, key, value)
         if expected:
-            values = {"key": key, "kind": scheduler_type(config), "got": described(value), "expected": expected}
+            values = {"key": key, "kind": scheduler_type(config), "got": described(value)}
+            values["expected"] = expected
             found.append((phase, Item(path, values)))
     return found
 
@@ -150,22 +159,24 @@ def _judge(config: Config, key: str, value: Any) -> tuple[str, str]:
     number = isinstance(value, (int, float))
     if key in WHOLE:
         if config.target.release_number >= WHOLE[key]:
-            whole = isinstance(value, int) and value > 0 and not _has_fraction(config, (*PARAMS, key))
-            return "initialize", "" if whole else "a whole number above 0, without a decimal point"
+            if isinstance(value, float) or _has_fraction(config, (*PARAMS, key)):
+                return "initialize", "a whole number above 0, written without a decimal point"
+            return "initialize", "" if isinstance(value, int) and value > 0 else "a whole number above 0"
         if key == "warmup_num_steps":
             return "initialize", "" if number else "a number"
         return "step", "" if number and value != 0 else "a number above 0"
     if key in ("cycle_first_step_size", "cycle_second_step_size"):
         return "initialize", _step_size(config, key, value)
     if key == "warmup_type":
+        if config.target.release_number < COSINE_CHECKS and scheduler_type(config) == "WarmupCosineLR":
+            return "step", "" if value in WARMUP_TYPES else "log or linear"
         return "initialize", "log or linear" if isinstance(value, (list, dict)) else ""
+    if key in MOMENTUM and not _cycles_momentum(config):
+        return "step", ""
     if key in NUMBERS:
-        return NUMBERS[key], "" if number else "a number"
+        unread = key == "cycle_first_stair_count" and config.target.release_number < (0, 19, 4)
+        return NUMBERS[key], "" if number or unread else "a number"
     if key in PER_GROUP:
-        if key.endswith("_mom") and optimizer_cycles_momentum(config) is not True:
-            return "step", ""
-        if key.endswith("_mom") and not parameters(config).get("cycle_momentum", True):
-            return "step", ""
         if key == "warmup_max_lr" and value is None and config.target.release_number >= (0, 17, 2):
             return "initialize", ""
         if isinstance(value, list):
@@ -175,13 +186,20 @@ def _judge(config: Config, key: str, value: Any) -> tuple[str, str]:
     return "step", ""
 
 
+def _cycles_momentum(config: Config) -> bool:
+    """Whether OneCycle surely cycles momentum: not told otherwise, over an optimizer that has betas."""
+    return optimizer_cycles_momentum(config) is True and bool(parameters(config).get("cycle_momentum", True))
+
+
 def _has_fraction(config: Config, path: Path) -> bool:
     """Whether a strict JSON reader makes a float of a number as it is written: 10.0, 1e3.
 
     DeepSpeed's own reader turns such a float into an integer, the trainers' json.load does not.
     """
-    if config.target.trainer == "raw":
-        return False
+    return config.target.trainer != "raw" and _looks_like_float(config, path)
+
+
+def _looks_like_float(config: Config, path: Path) -> bool:
     place = config.document.find(config.file_path(path))
     text = "" if place is None else config.document.text[place.node.span.start : place.node.span.end]
     return any(sign in text for sign in ".eE")
@@ -202,6 +220,20 @@ def _step_size(config: Config, key: str, value: Any) -> str:
     if key == "cycle_first_step_size":
         return "" if size > 0 else "a number above 0"
     return "" if size >= 0 else "a number of at least 0"
+
+
+@fact
+def schedule_steps_as_float(config: Config) -> Any:
+    """Whole numbers above zero that must be integers and are written as floats: 10.0, 1e3."""
+    signature = _signature(config)
+    found = []
+    for key in WHOLE:
+        value, path = parameters(config).get(key), (*PARAMS, key)
+        if signature is UNKNOWN or key not in signature["params"] or not isinstance(value, int) or value <= 0:
+            continue
+        if config.target.release_number >= WHOLE[key] and _looks_like_float(config, path):
+            found.append(Item(path, {"key": key, "kind": scheduler_type(config)}))
+    return found
 
 
 @fact
@@ -287,6 +319,8 @@ def warmup_type_unknown(config: Config) -> Any:
     """Whether a written warmup_type is neither log nor linear, so that log is used."""
     if _signature(config) is UNKNOWN or scheduler_type(config) not in WARMING_UP:
         return UNKNOWN
+    if scheduler_type(config) == "WarmupCosineLR" and config.target.release_number < COSINE_CHECKS:
+        return False
     value = parameters(config).get("warmup_type", "log")
     return value not in WARMUP_TYPES and not isinstance(value, (list, dict))
 
@@ -296,13 +330,11 @@ def momentum_keys(config: Config) -> Any:
     """Parameters of OneCycle's momentum that the file gives although the optimizer has none to cycle."""
     if scheduler_type(config) != "OneCycle" or optimizer_cycles_momentum(config) is not False:
         return []
-    names = ("cycle_min_mom", "cycle_max_mom", "decay_mom_rate")
-    return [Item((*PARAMS, key), {"key": key}) for key in names if key in parameters(config)]
+    return [Item((*PARAMS, key), {"key": key}) for key in MOMENTUM if key in parameters(config)]
 
 
 @fact
 def onecycle_replaces_betas(config: Config) -> Any:
     """Whether OneCycle, which cycles momentum unless told not to, replaces betas that the file gives."""
-    if scheduler_type(config) != "OneCycle" or optimizer_cycles_momentum(config) is not True:
-        return False
-    return config.has(("optimizer", "params", "betas")) and bool(parameters(config).get("cycle_momentum", True))
+    given = config.has(("optimizer", "params", "betas"))
+    return scheduler_type(config) == "OneCycle" and given and _cycles_momentum(config)

@@ -45,7 +45,9 @@ def _recognized(document: Document) -> Document:
 
     if is_accelerate(document.root):
         return as_accelerate(document)
-    members = {} if document.root is None else {member.key: member.node.kind for member in document.root.members}
+    members = (
+        {} if document.root is None else {member.key: member.node.kind for member in document.root.members}
+    )
     if "zero_optimization" not in members and "train_batch_size" not in members:
         if members.get("deepspeed") == "object":
             document.base = ("deepspeed",)

@@ -497,7 +497,12 @@ class _Reading(Cursor):
             self.pos = self.line_end(start)
             return None
         self.pos = self.last_end = word.end()
-        return word[0], Span(start, word.end())
+        span = Span(start, word.end())
+        self.skip()
+        if self.char() == ":":  # else what is missing is seen next
+            message = f"a comment between {shown(word[0])} and its colon, which takes a key in quotes"
+            self.fault(span, message, f'write "{shown(word[0])}"')
+        return word[0], span
 
     def _no_key(self, frame: Open, char: str) -> None:
         """A bracket, comma or colon where a key should stand."""

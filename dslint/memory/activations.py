@@ -13,10 +13,10 @@ FULL, LORA = "full", "lora"
 """How the weights of a block train: themselves, or through adapters beside frozen weights."""
 
 
-def per_token(block: Block, size: int, seq_len: int, eager: bool, method: str = FULL, rank: int = 16) -> float:
-    """Bytes one layer keeps for one token.
+def per_token(block: Block, size: int, seq_len: int, eager: bool, method: str = FULL) -> float:
+    """Bytes one layer keeps for one token; without what adapters keep of their own.
 
-    `size` is the bytes of an element of the training type, `rank` that of the adapters.
+    `size` is the bytes of an element of the training type.
     """
     full = method == FULL
     wide, narrow, only_full = NORMS[block.norm]
@@ -27,7 +27,8 @@ def per_token(block: Block, size: int, seq_len: int, eager: bool, method: str = 
         hidden += size * narrow * kept
     elif full:
         hidden += size * narrow * block.norms
-    hidden += size * inputs  # what the first matrices of attention and of the MLP read
+    if full:
+        hidden += size * inputs  # what the first matrices of attention and of the MLP read
     if block.top_k:
         hidden += size * 2 * block.top_k if full else size * block.top_k
     hidden += block.dropouts
@@ -40,10 +41,17 @@ def per_token(block: Block, size: int, seq_len: int, eager: bool, method: str = 
     if eager or block.eager_only:
         attention += 6.0 * size / 2 * block.heads * seq_len
         attention += size * 2.0 * (block.attention - block.kv) - 4.0 * block.heads
-    total = hidden * block.hidden + attention + size * sum(MLPS[block.mlp]) * block.ffn
-    if method == LORA:
-        total += size * rank * 7
-    return total
+    inner, last = MLPS[block.mlp]
+    return hidden * block.hidden + attention + size * (inner + (last if full else 0)) * block.ffn
+
+
+def adapters(inputs: float, rank: float, matrices: float, size: int) -> float:
+    """Bytes that LoRA adapters of one layer keep for one token.
+
+    Each of `matrices` adapters keeps its input after dropout, the mask and its narrow product;
+    `inputs` is the sum of the input widths, `size` the bytes of an element of an adapter.
+    """
+    return (size + 1) * inputs + size * rank * matrices
 
 
 def checkpoint(block: Block, size: int) -> float:

@@ -29,6 +29,19 @@ MOMENTS = {
 """Optimizer type of a config, in lower case -> copies of the parameters its state holds."""
 
 
+def loss_bytes(shape: Shape, precision: str, autocast: bool, outputs_kept: bool) -> float:
+    """Bytes a logit needs at the peak of an unfused cross entropy.
+
+    The loss keeps the log-probabilities; its backward pass makes two gradients of their type beside
+    them: 3 x 4 bytes where they are 32-bit (Hugging Face's causal models upcast, autocast does), else
+    3 x 2. A loop that holds on to the model's outputs, as one's own scripts do and HF Trainer does not,
+    keeps the logits themselves as well. Measured with transformers 5.24.
+    """
+    own = BYTES[precision]
+    wide = 4 if shape.upcast_logits or autocast or precision == "fp32" else own
+    return float(3 * wide + (own if outputs_kept else 0))
+
+
 @dataclass(frozen=True, slots=True)
 class Job:
     """A training run. Sizes in bytes, bucket and threshold sizes in elements, as in a config.
@@ -81,6 +94,8 @@ class Job:
     zero_init: bool = True
     plain: bool = False
     trainable_bytes: int = 0
+    adapter_bytes: int = 2
+    variable_lengths: bool = False
     gpu: Gpu | None = None
     gpus_per_node: int = 8
     host_memory: float | None = None

@@ -21,12 +21,10 @@ CONTEXT = 0.55 * GIB
 """What a CUDA context and its libraries take outside PyTorch's allocator (0.4 to 0.7 GiB by driver)."""
 COLLECTIVES = 0.45 * GIB
 """What NCCL's buffers take on more than one GPU."""
-SLACK = 1.05
-SLACK_PARTITIONED = 1.10
 SLACK_FIXED = 0.2 * GIB
-"""Reserved above allocated: the allocator's rounding and fragments; more where stage 3 gathers and frees
-parameters of many sizes."""
+SLACK = {"still": 1.04, "moving": 1.3, "moving, lengths vary": 2.3, "partitioned": 1.14}
 RECOMPUTE = "recomputed layer"
+MOVING = ("activations", RECOMPUTE, "logits", "gathered parameters")
 
 FITS, TIGHT, CANNOT = "fits", "tight", "cannot-fit"
 ROOM = 0.95
@@ -68,8 +66,13 @@ class Estimate:
     @property
     def reserved(self) -> float:
         """Bytes the caching allocator holds at the peak."""
-        partitioned = self.job.stage == 3 and self.job.gpus > 1
-        return self.peak * (SLACK_PARTITIONED if partitioned else SLACK) + SLACK_FIXED
+        slack = SLACK["moving, lengths vary" if self.job.variable_lengths else "moving"]
+        still = SLACK["partitioned" if self.job.stage == 3 else "still"]
+        found = 0.0
+        for items in self.items.values():
+            moving = sum(size for item, size in items.items() if item in MOVING)
+            found = max(found, (sum(items.values()) - moving) * still + moving * slack)
+        return found + SLACK_FIXED
 
     @property
     def outside(self) -> float:
@@ -157,9 +160,15 @@ def kept(job: Job) -> tuple[float, float]:
     """Bytes kept by the forward pass of all layers, and bytes of the widest layer when recomputed."""
     e = job.activation_size
     method = activations.FULL if job.method == "full" else activations.LORA
+    extra = 0.0
+    if method == activations.LORA:
+        attention_only = job.trained < job.shape.adapters(4)
+        inputs, widths, matrices = job.shape.adapted(attention_only)
+        rank = job.trained / max(1.0, widths * job.shape.layers)
+        extra = activations.adapters(inputs, rank, matrices, job.adapter_bytes)
     total = widest = 0.0
     for block in job.shape.blocks:
-        whole = activations.per_token(block, e, job.seq_len, job.eager, method)
+        whole = activations.per_token(block, e, job.seq_len, job.eager, method) + extra
         one = activations.checkpoint(block, e) if job.checkpointing else whole
         total += one * block.layers * job.tokens
         widest = max(widest, whole * job.tokens)

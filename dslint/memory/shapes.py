@@ -140,7 +140,16 @@ class Shape:
         """Elements of all tensors of at most `threshold` elements."""
         return sum(t.total for t in self.tensors if t.numel <= threshold)
 
+    def adapted(self, attention_only: bool = False) -> tuple[float, float, float]:
+        """What LoRA on the linear layers of the blocks (not on experts) meets in an average layer: the sum
+        of input widths, of input and output widths, and the number of matrices."""
+        roles = (ATTENTION,) if attention_only else (ATTENTION, MLP)
+        linear = [t for t in self.tensors if t.role in roles and len(t.shape) == 2]
+        layers = max(1, self.layers)
+        inputs = sum(t.shape[1] * t.count for t in linear) / layers
+        widths = sum(sum(t.shape) * t.count for t in linear) / layers
+        return inputs, widths, sum(t.count for t in linear) / layers
+
     def adapters(self, rank: int) -> int:
         """Elements of LoRA adapters of a rank on every linear layer of the blocks but experts."""
-        linear = (t for t in self.tensors if t.role in (ATTENTION, MLP) and len(t.shape) == 2)
-        return sum(rank * sum(t.shape) * t.count for t in linear)
+        return round(rank * self.adapted()[1] * self.layers)

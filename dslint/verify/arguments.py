@@ -13,7 +13,9 @@ _SIZE = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)\s*([kmgt]?)i?b?\Z", re.IGNORE
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Adds the flags to the command line."""
-    group = parser.add_argument_group("running it for real (needs the extra: pip install 'deepspeed-lint[verify]')")
+    group = parser.add_argument_group(
+        "running it for real (needs the extra: pip install 'deepspeed-lint[verify]')"
+    )
     group.add_argument(
         "--verify",
         action="store_true",
@@ -27,17 +29,24 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="cuda (default where GPUs are) or cpu: over gloo, proof of function without a claim about GPUs",
     )
     group.add_argument(
-        "--steps", type=_steps, metavar="N", help="steps measured after one of warm-up (default: 1; compared: 5)"
+        "--steps",
+        type=_steps,
+        metavar="N",
+        help="steps measured after one of warm-up (default: 1; compared: 5)",
     )
     group.add_argument(
         "--hf-config", metavar="FILE", help="train transformers' model of this config.json, weights random"
     )
     group.add_argument(
-        "--module", metavar="PKG.MOD:MAKE", help="train your own: MAKE() returns (torch module, iterator of batches)"
+        "--module",
+        metavar="PKG.MOD:MAKE",
+        help="train your own: MAKE() returns (torch module, iterator of batches)",
     )
     group.add_argument("--hostfile", metavar="FILE", help="several nodes, by DeepSpeed's own launcher")
     group.add_argument("--against", metavar="FILE", help="verify this config as well and give the ratios")
-    group.add_argument("--compare-stages", action="store_true", help="verify the config under ZeRO stages 0 to 3")
+    group.add_argument(
+        "--compare-stages", action="store_true", help="verify the config under ZeRO stages 0 to 3"
+    )
     group.add_argument(
         "--max-memory", type=size, metavar="SIZE", help="fail when a rank's memory exceeds this, such as 70GB"
     )
@@ -51,7 +60,11 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="let each rank allocate no more than this: what a smaller card would do",
     )
     group.add_argument(
-        "--timeout", type=_seconds, default=900.0, metavar="SECONDS", help="end a run after this (default: 900)"
+        "--timeout",
+        type=_seconds,
+        default=900.0,
+        metavar="SECONDS",
+        help="end a run after this (default: 900)",
     )
     group.add_argument("--force", action="store_true", help="run it in spite of errors found in the file")
 

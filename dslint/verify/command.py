@@ -24,7 +24,7 @@ from dslint.verify.diagnose import Failure, diagnose
 from dslint.verify.fill import Arguments, Change, fill, for_cpu, quiet
 from dslint.verify.launch import Outcome, Place, find_job, launch, visible_gpus
 from dslint.verify.plan import Plan, Shape
-from dslint.verify.predicted import Forecast, forecast
+from dslint.verify.predicted import Forecast, forecast, rows
 
 INSTALL = "pip install 'deepspeed-lint[verify]'"
 STAGES = (0, 1, 2, 3)
@@ -66,6 +66,10 @@ class Verified:
     why: str = ""
     cannot: str = ""
 
+    def row(self, name: str) -> dict[str, Any]:
+        """Its row in a table of several."""
+        return {"name": name, "summary": self.summary, "why": self.why}
+
 
 def verify(
     args: argparse.Namespace,
@@ -73,8 +77,11 @@ def verify(
     rules: list[Rule],
     inputs: list[tuple[str, bytes]],
     progress: Callable[[str], None],
-) -> tuple[list[FileReport], list[str]]:
-    """Verifies every input; the reports, and what could not be verified and why. Raises UsageError."""
+) -> tuple[list[FileReport], list[str], list[str]]:
+    """Verifies every input; the reports, what could not be verified and why, and what else there is to tell.
+
+    Inside a job the first rank reports for all; the others only tell why they failed. Raises UsageError.
+    """
     request = requested(args, os.environ)
     options = replace(options, gpus=request.place.ranks)
     runs = Runs(request, options, rules, progress)
@@ -84,19 +91,17 @@ def verify(
         verified = runs.one(raw, name)
         reports.append(verified.report)
         cannot += [verified.cannot] if verified.cannot else []
-        others: list[dict[str, Any]] = []
+        table: list[dict[str, Any]] = []
         if args.against:
-            others.append(runs.against(args.against, reports, cannot))
-        if args.compare_stages:
-            others += runs.stages(raw, name)
-        if others:
-            if args.against or verified.summary is None:
-                others.insert(0, {"name": name, "summary": verified.summary, "why": verified.why})
-            data = [{**row, "summary": _brief(row["summary"])} for row in others]
-            verified.report.sections.append(Section("compared", {"configs": data}, text.table(others)))
+            table = [verified.row(name), runs.against(args.against, reports, cannot)]
+        elif args.compare_stages:
+            table = runs.stages(raw, name, verified)
+        if table:
+            data = [{**row, "summary": _brief(row["summary"])} for row in table]
+            reports[-1].sections.append(Section("compared", {"configs": data}, text.table(table)))
     if request.place.rank:
-        return [], cannot  # the first rank reports for all
-    return reports, cannot
+        return [], cannot, runs.told
+    return reports, cannot, runs.told
 
 
 def requested(args: argparse.Namespace, environment: Mapping[str, str]) -> Request:
@@ -181,7 +186,9 @@ def hostfile_slots(path: Path) -> int:
     try:
         content = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"--hostfile {path}: {getattr(error, 'strerror', None) or 'not a text file'}") from None
+        raise UsageError(
+            f"--hostfile {path}: {getattr(error, 'strerror', None) or 'not a text file'}"
+        ) from None
     total = 0
     for line in content.splitlines():
         fields = line.split("#")[0].split()
@@ -204,6 +211,7 @@ class Runs:
     ) -> None:
         self.request, self.options, self.rules, self.progress = request, options, rules, progress
         self.count = 0
+        self.told: list[str] = []
 
     def one(self, raw: bytes, name: str) -> Verified:
         """Verifies one file."""
@@ -221,17 +229,23 @@ class Runs:
         """Runs a config that was linted, and adds to its report what came of it."""
         request = self.request
         plan, changes = planned(request, config)
-        outcome = launch(plan, self._place(), request.timeout, lambda stage: self.progress(self._said(report, stage)))
+        outcome = launch(
+            plan, self._place(), request.timeout, lambda stage: self.progress(self._said(report, stage))
+        )
         self.count += 1
         heard = [r for r in self.rules if self._hears(r)]
         judge = Judge(heard, config)
+        if request.place.rank and outcome.ending == "done":
+            return Verified(report)
         if outcome.ending == "done" and outcome.results():
             summary = self._trained(outcome, report, judge, changes, plan)
             verified = Verified(report, summary)
         else:
             failure = diagnose(outcome, request.timeout)
-            summary = self._failed(outcome, failure, report, judge, changes, plan, config)
+            summary = self._failed(outcome, failure, report, judge, changes, plan)
             verified = Verified(report, summary, f"{text.KIND[failure.kind]}: {failure.message}")
+            if request.place.rank and failure.verdict:
+                self.told.append(f"{report.document.name}: rank {request.place.rank}: {failure.message}")
             if not failure.verdict:
                 log = f" (log: {outcome.log})" if outcome.log else ""
                 verified.cannot = f"{report.document.name}: could not verify: {failure.message}{log}"
@@ -263,7 +277,10 @@ class Runs:
             "processes": self.request.place.ranks,
             "model_name": self.request.model_name,
             "sequence": plan.sequence,
-            "changes": [{"key": c.path, "value": finite(c.value), "why": c.why} for c in changes],
+            "filled": {c.path: finite(c.value) for c in changes if c.filled},
+            "changes": [
+                {"key": c.path, "value": finite(c.value), "why": c.why} for c in changes if not c.filled
+            ],
             "notes": list(self.request.notes),
         }
 
@@ -287,9 +304,8 @@ class Runs:
             summary["spare_gib"] = round(spare, 3)
         foreseen = self._forecast(filled, summary["model"], plan)
         summary["predicted"] = foreseen.data if foreseen is not None else {}
-        if foreseen is not None:
-            summary["compared"] = foreseen.rows(results, self.request.device)
-            judge.predictions(summary["compared"])
+        summary["compared"] = rows(foreseen, summary["ranks"], summary["device"])
+        judge.predictions(summary["compared"])
         judge.trained(summary, report.findings, self.request.gates)
         return summary
 
@@ -301,7 +317,6 @@ class Runs:
         judge: Judge,
         changes: list[Change],
         plan: Plan,
-        config: Config,
     ) -> dict[str, Any]:
         advice: list[str] = []
         if failure.kind == "memory":
@@ -342,17 +357,20 @@ class Runs:
         verified = self.one(raw, path)
         reports.append(verified.report)
         cannot += [verified.cannot] if verified.cannot else []
-        return {"name": path, "summary": verified.summary, "why": verified.why}
+        return verified.row(path)
 
-    def stages(self, raw: bytes, name: str) -> list[dict[str, Any]]:
-        """The config under each ZeRO stage; rows of the table."""
-        rows = []
-        data = configure(read_bytes(raw, name), self.options).data
+    def stages(self, raw: bytes, name: str, own: Verified) -> list[dict[str, Any]]:
+        """The config under each ZeRO stage, its own among them; rows of the table."""
+        table = []
+        config = configure(read_bytes(raw, name), self.options)
         for stage in STAGES:
-            variant = with_stage(data, stage)
-            verified = self.one(json.dumps(variant).encode(), f"{name}, stage {stage}")
-            rows.append({"name": f"stage {stage}", "summary": verified.summary, "why": verified.why})
-        return rows
+            label = f"stage {stage}"
+            if own.summary is not None and config.value(("zero_optimization", "stage")) == stage:
+                table.append(own.row(f"{label} (the file)"))
+                continue
+            variant = json.dumps(with_stage(config.data, stage)).encode()
+            table.append(self.one(variant, f"{name}, {label}").row(label))
+        return table
 
 
 ADVICE = (
@@ -367,9 +385,7 @@ ADVICE = (
 def planned(request: Request, config: Config) -> tuple[Plan, list[Change]]:
     """The plan for a config, and every value in it that is not the file's."""
     trainer = config.target.trainer
-    arguments = Arguments(
-        request.place.ranks, request.micro_batch, request.accumulation, request.precision, request.steps + 1
-    )
+    arguments = Arguments(request.place.ranks, request.micro_batch, request.accumulation, request.precision)
     filled = fill(config.data, trainer, arguments, known=lambda path: config.value(path))
     data, left_out = quiet(filled.config)
     changes = [*filled.changes, *left_out]

@@ -56,7 +56,9 @@ def summarize(results: Mapping[int, Mapping[str, Any]], device: str) -> dict[str
         "step_seconds": rounded(seconds),
         "warm_up_seconds": rounded(max(results[r]["warm_up_seconds"] for r in ranks)),
         **{
-            f"{name}_seconds": rounded(median(max(results[r]["steps"][i][part] for r in ranks) for i in range(steps)))
+            f"{name}_seconds": rounded(
+                median(max(results[r]["steps"][i][part] for r in ranks) for i in range(steps))
+            )
             for name, part in (("forward", "forward"), ("backward", "backward"), ("optimizer", "step"))
         },
         "samples_per_second": rounded(samples),
@@ -70,7 +72,7 @@ def summarize(results: Mapping[int, Mapping[str, Any]], device: str) -> dict[str
         "loss_finite": all(math.isfinite(step["loss"]) for r in ranks for step in results[r]["steps"]),
         "gradient_norm": _finite(last["gradient_norm"]),
         "skipped_steps": first["skipped_steps"],
-        "lr": last["lr"],
+        "lr": max((step["lr"] for step in first["steps"] if step["lr"] is not None), default=None),
         "parameters_changed": all(results[r]["changed"] for r in ranks),
         "optimizer": first["engine"]["optimizer"],
         "dtype": first["engine"]["dtype"],
@@ -99,7 +101,8 @@ def _rank(rank: int, result: Mapping[str, Any]) -> dict[str, Any]:
         out["pinned_gib"] = gib(pinned)
     out["phases"] = phases
     out["tensors_bytes"] = {
-        when: {where: items for where, items in kinds.items() if items} for when, kinds in result["items"].items()
+        when: {where: items for where, items in kinds.items() if items}
+        for when, kinds in result["items"].items()
     }
     return out
 
@@ -193,11 +196,17 @@ class Judge:
         where = DOING.get(failure.phase, "")
         cure = "; ".join(advice)
         if failure.kind == "memory":
-            self.add("verified-out-of-memory", f"out of memory {where}: {failure.message}", cure, failure.found)
+            self.add(
+                "verified-out-of-memory", f"out of memory {where}: {failure.message}", cure, failure.found
+            )
         elif failure.kind in ("killed", "hang"):
-            self.add("verified-unfinished", f"rank {failure.rank} {failure.message} ({where})", cure, failure.found)
+            self.add(
+                "verified-unfinished", f"rank {failure.rank} {failure.message} ({where})", cure, failure.found
+            )
         elif failure.kind == "crash":
-            said = [f for f in static if f.severity == "error" and f.phase in ("config", "initialize", "step")]
+            said = [
+                f for f in static if f.severity == "error" and f.phase in ("config", "initialize", "step")
+            ]
             if said:
                 return said[0].code
             self.add("verified-crash", f"it fails {where}: {failure.message}", cure, failure.found)
@@ -205,12 +214,12 @@ class Judge:
 
     def trained(self, summary: Mapping[str, Any], static: Iterable[Finding], gates: Gates) -> None:
         """The findings of a run that trained."""
-        wrong = [f.code for f in static if f.severity == "error" and f.phase in ("config", "initialize", "step")]
-        for code in dict.fromkeys(wrong):
+        wrong = [f for f in static if f.severity == "error" and f.phase in ("config", "initialize", "step")]
+        for code in dict.fromkeys(f.code for f in wrong):
             self.add(
                 "error-not-confirmed",
                 f"{code} says that it cannot train, and it did on this machine",
-                "please report it with the config: either the rule is wrong or what stood in for the CPU hid it",
+                "please report it with the config: the rule is wrong, or the CPU hid the failure",
             )
         self._learned(summary)
         share = summary["exposed_communication_share"]
@@ -222,7 +231,9 @@ class Judge:
             )
         used = memory_used(summary)
         if gates.memory is not None and used > gates.memory / GIB:
-            self.add("memory-gate", f"a rank needs {used:.2f} GiB; --max-memory is {gates.memory / GIB:.2f} GiB")
+            self.add(
+                "memory-gate", f"a rank needs {used:.2f} GiB; --max-memory is {gates.memory / GIB:.2f} GiB"
+            )
         rate = summary["samples_per_second"]
         if gates.throughput is not None and rate < gates.throughput:
             self.add("throughput-gate", f"{rate:g} samples/s; --min-throughput is {gates.throughput:g}")
@@ -233,8 +244,8 @@ class Judge:
         elif not summary["parameters_changed"] and summary["skipped_steps"]:
             self.add(
                 "nothing-learned",
-                f"all {summary['skipped_steps']} steps were skipped for overflow: the loss scale begins too high",
-                "fp16 lowers it by itself within some steps (--steps 20 shows), or set fp16.initial_scale_power",
+                f"all {summary['skipped_steps']} steps were skipped for overflow: the loss scale is too high",
+                "it comes down by itself within some steps (see --steps 20); or set fp16.initial_scale_power",
             )
         elif not summary["parameters_changed"] and summary["lr"] != 0:
             self.add("nothing-learned", "no weight changed in the steps although the learning rate is not 0")
@@ -242,19 +253,20 @@ class Judge:
     def promises(self, facts: Mapping[str, Any], config: Config) -> None:
         """Where DeepSpeed used another value than dslint said it would."""
         for difference in differences(facts, config):
-            self.add("promise-broken", difference, "this is a fault of dslint; please report it with the config")
+            self.add(
+                "promise-broken", difference, "this is a fault of dslint; please report it with the config"
+            )
 
     def predictions(self, rows: Iterable[Mapping[str, Any]]) -> None:
         """Predictions that are off by more than TOLERANCE."""
         for row in rows:
-            measured, predicted = row["measured_gib"], row["predicted_gib"]
-            if measured is None or predicted is None or abs(measured - predicted) * GIB < SMALL:
+            measured, predicted = row["measured_bytes"], row["predicted_bytes"]
+            if predicted is None or abs(measured - predicted) < SMALL:
                 continue
             if abs(predicted - measured) > TOLERANCE * measured:
+                error = f" ({row['error']:+.0%})" if measured else ""
                 self.add(
                     "prediction-off",
-                    f"{row['what']}: predicted {predicted:.2f} GiB, measured {measured:.2f} GiB "
-                    f"({(predicted - measured) / measured:+.0%})" if measured else
-                    f"{row['what']}: predicted {predicted:.2f} GiB, measured none",
+                    f"{row['what']}: {gib(predicted):.2f} GiB predicted, {gib(measured):.2f} measured{error}",
                     "this is a fault of dslint's memory model; please report it with the config",
                 )

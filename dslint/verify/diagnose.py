@@ -88,7 +88,9 @@ def diagnose(outcome: Outcome, timeout: float) -> Failure:
         last = outcome.tail.splitlines()[-1] if outcome.tail else "it said nothing"
         return Failure("cannot", "", None, f"the launcher started no process: {last}")
     rank = min(told)
-    return Failure("cannot", outcome.phase(rank), rank, f"the launcher ended {DOING.get(outcome.phase(rank), '')}")
+    return Failure(
+        "cannot", outcome.phase(rank), rank, f"the launcher ended {DOING.get(outcome.phase(rank), '')}"
+    )
 
 
 def text_of(error: dict[str, Any]) -> str:
@@ -129,7 +131,9 @@ def _dead(rank: int, code: int, phase: str) -> Failure:
         return Failure("killed", phase, rank, f"ended by {name}{hint}", finding_phase(phase))
     if phase in ("", "import"):
         return Failure("cannot", phase, rank, f"ended with exit code {code} {DOING[phase]}")
-    return Failure("crash", phase, rank, f"ended with exit code {code} and said nothing", finding_phase(phase))
+    return Failure(
+        "crash", phase, rank, f"ended with exit code {code} and said nothing", finding_phase(phase)
+    )
 
 
 def _timeout(outcome: Outcome, timeout: float) -> Failure:

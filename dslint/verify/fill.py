@@ -22,6 +22,9 @@ HIDDEN = {
 }
 """What HF fills from the hidden size (integrations/deepspeed.py, trainer_config_finalize)."""
 
+TRAINING_STEPS = 1000
+"""Steps of the training that the verified ones would begin, where nothing says how many."""
+
 MONITORS = ("tensorboard", "wandb", "comet", "csv_monitor")
 CUDA_OPTIMIZERS = ("lamb", "onebitadam", "onebitlamb", "zerooneadam")
 """Optimizers whose kernels or compressed communication exist for CUDA only (ops/op_builder/cpu, 0.19.8)."""
@@ -29,11 +32,13 @@ CUDA_OPTIMIZERS = ("lamb", "onebitadam", "onebitlamb", "zerooneadam")
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A value that is not the file's: a dotted path, the value (None: removed) and why."""
+    """A value that is not the file's: a dotted path, the value (None: removed) and why; whether a trainer
+    fills it, else it is replaced for this run."""
 
     path: str
     value: Any
     why: str
+    filled: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +58,13 @@ class Arguments:
     micro_batch: int | None = None
     accumulation: int | None = None
     precision: str | None = None
-    steps: int = 2
 
 
 def fill(
     data: dict[str, Any],
     trainer: str,
     arguments: Arguments,
-    known: Callable[[Path], Any] = lambda path: UNKNOWN,
+    known: Callable[[Path], Any] = lambda _: UNKNOWN,
 ) -> Filled:
     """The config with every "auto" that this trainer fills filled.
 
@@ -83,7 +87,7 @@ def fill(
         "scheduler.params.warmup_min_lr": 0,
         "scheduler.params.warmup_max_lr": 5e-5,
         "scheduler.params.warmup_num_steps": 1,
-        "scheduler.params.total_num_steps": arguments.steps,
+        "scheduler.params.total_num_steps": TRAINING_STEPS,
         "fp16.enabled": precision == "fp16",
         "bf16.enabled": precision == "bf16",
         "zero_optimization.stage": 2,
@@ -107,7 +111,7 @@ def fill(
             hidden.append(name)
         elif value is not UNKNOWN or name in values:
             put(config, path, values[name] if value is UNKNOWN else value)
-            changes.append(Change(name, get(config, path), f"filled as {trainer} would: {source}"))
+            changes.append(Change(name, get(config, path), source, filled=True))
     return Filled(config, tuple(changes), tuple(hidden))
 
 
@@ -149,12 +153,20 @@ def for_cpu(config: dict[str, Any]) -> tuple[dict[str, Any], list[Change]]:
             if isinstance(part, dict) and part.get("device") == "nvme":
                 zero[section] = {**{k: v for k, v in part.items() if k != "nvme_path"}, "device": "cpu"}
                 changes.append(
-                    Change(f"zero_optimization.{section}.device", "cpu", "NVMe offload needs async_io, libaio")
+                    Change(
+                        f"zero_optimization.{section}.device", "cpu", "NVMe offload needs async_io, libaio"
+                    )
                 )
-        for key in ("zero_quantized_weights", "zero_quantized_gradients", "zero_quantized_nontrainable_weights"):
+        for key in (
+            "zero_quantized_weights",
+            "zero_quantized_gradients",
+            "zero_quantized_nontrainable_weights",
+        ):
             if zero.get(key) is True:
                 zero[key] = False
-                changes.append(Change(f"zero_optimization.{key}", False, "the quantizer exists for CUDA only"))
+                changes.append(
+                    Change(f"zero_optimization.{key}", False, "the quantizer exists for CUDA only")
+                )
     compile_ = out.get("compile")
     if isinstance(compile_, dict) and compile_.get("deepcompile") is True:
         compile_["deepcompile"] = False

@@ -25,7 +25,7 @@ from typing import Any
 from dslint.verify.plan import MARK, Plan
 
 POLL = 0.05
-GRACE = 3.0
+GRACE = 5.0
 """Seconds that the launcher has to end its processes before they are killed."""
 AFTER_ERROR = 8.0
 """Seconds that the other ranks have to say what they saw, once one rank failed."""
@@ -68,14 +68,11 @@ class Outcome:
 
     def results(self) -> dict[int, dict[str, Any]]:
         """The result of every rank that told one."""
-        found: dict[int, dict[str, Any]] = {}
-        for rank, lines in self.lines.items():
-            for line in lines:
-                if line["event"] == "result":
-                    for number, result in enumerate(line.get("results") or ()):
-                        found[number] = result
-                    found[rank] = line
-        return found
+        told = [x for lines in self.lines.values() for x in lines if x["event"] == "result"]
+        gathered = next((line["results"] for line in told if line.get("results")), None)
+        if gathered is not None:
+            return dict(enumerate(gathered))
+        return {line["rank"]: line for line in told}
 
     def errors(self) -> list[dict[str, Any]]:
         """The errors that ranks told, the earliest first."""
@@ -175,14 +172,14 @@ def launch(plan: Plan, place: Place, timeout: float, progress: Progress) -> Outc
                     env=environment(place, run),
                     start_new_session=True,
                 )
-                outcome = watch(process, folder, place, plan, timeout, progress)
+                outcome = watch(process, folder, place, timeout, progress)
         finally:
             with uninterrupted():
                 if process is not None:
                     end(process, run)
                 if outcome is not None:
                     outcome.seconds = time.monotonic() - began
-                    complete(outcome, folder, place)
+                    complete(outcome, folder, place, process.returncode)
                 sweep(folder)
                 if outcome is not None and outcome.ending != "done" and log.exists():
                     outcome.log = keep(log)
@@ -218,7 +215,7 @@ def environment(place: Place, run: str) -> dict[str, str]:
 
 
 def watch(
-    process: subprocess.Popen[bytes], folder: Path, place: Place, plan: Plan, timeout: float, progress: Progress
+    process: subprocess.Popen[bytes], folder: Path, place: Place, timeout: float, progress: Progress
 ) -> Outcome:
     """Waits for the ranks to end, tells their progress, and stops at the timeout."""
     reader = Reader(folder, place)
@@ -322,8 +319,9 @@ def pids(lines: dict[int, list[dict[str, Any]]]) -> dict[int, int]:
     return {rank: x["pid"] for rank, told in lines.items() for x in told if x["event"] == "begin"}
 
 
-def complete(outcome: Outcome, folder: Path, place: Place) -> None:
-    """Adds what only the log tells: ranks that ended without a word, and the log's last lines."""
+def complete(outcome: Outcome, folder: Path, place: Place, code: int) -> None:
+    """Adds what only the launcher knows: ranks that ended without a word, and the log's last lines. `code`
+    is the exit code of the process started, which inside a job is the rank itself."""
     text = ""
     with contextlib.suppress(OSError):
         text = (folder / "log").read_text(encoding="utf-8", errors="replace")
@@ -333,10 +331,12 @@ def complete(outcome: Outcome, folder: Path, place: Place) -> None:
         return
     by_pid = {pid: rank for rank, pid in pids(outcome.lines).items()}
     spoken = {line["rank"] for line in outcome.errors()} | set(outcome.results())
-    for code, pid in _EXIT.findall(text):
+    if place.rank is not None and outcome.ending == "failed" and code and place.rank not in spoken:
+        outcome.dead[place.rank] = code
+    for number, pid in _EXIT.findall(text):
         rank = by_pid.get(int(pid))
         if rank is not None and rank not in spoken:
-            outcome.dead[rank] = int(code)
+            outcome.dead[rank] = int(number)
 
 
 def end(process: subprocess.Popen[bytes], run: str) -> None:
@@ -395,7 +395,7 @@ class Interrupted(KeyboardInterrupt):
 def interruptions() -> Iterator[None]:
     """Lets SIGTERM and SIGHUP end a run as Ctrl-C does, with everything cleaned up."""
 
-    def stop(number: int, frame: object) -> None:
+    def stop(number: int, _: object) -> None:
         raise Interrupted(signal.Signals(number).name)
 
     before: list[tuple[int, Any]] = []

@@ -200,7 +200,9 @@ def _hugging_face(plan: Plan, micro_batch: int, device: Any, zero_init: Callable
         with zero_init():
             module = getattr(transformers, kind).from_config(config, attn_implementation=attention)
     except ValueError as error:
-        raise Unusable(f"transformers has no language model for {plan.hf_config}: {first_line(error)}") from error
+        raise Unusable(
+            f"transformers has no language model for {plan.hf_config}: {first_line(error)}"
+        ) from error
     if plan.checkpointing:
         module.gradient_checkpointing_enable({"use_reentrant": False})
     module.train()

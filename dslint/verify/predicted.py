@@ -1,34 +1,247 @@
 """What the memory model foretold of a run, beside what the run showed. Pure; the memory model is imported
-only where there is one and a shape is known."""
+only where a shape is known."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from dslint.config import Config
-from dslint.verify.plan import Plan
+from dslint.expression import UNKNOWN
+from dslint.verify.plan import Plan, Shape
+
+if TYPE_CHECKING:
+    from dslint.memory.job import Job
+    from dslint.memory.predict import Estimate
+
+STEADY, BEFORE = "between steps", "before the step"
+ITEMS = (
+    ("weights", "weights"),
+    ("gathered", "persistent parameters"),
+    ("master", "master weights"),
+    ("moments", "optimizer states"),
+    ("gradients", "gradients"),
+    ("buckets", "buffers"),
+)
+"""Item as measured -> what people read."""
 
 
 @dataclass(slots=True)
 class Forecast:
-    """A prediction. `data`: as --estimate's JSON has it; `steady`: bytes by item between steps."""
+    """A prediction for a run on `device`."""
 
-    data: dict[str, Any]
-    steady: dict[str, float]
+    job: Job
+    estimate: Estimate
+    device: str
 
-    def rows(self, results: Mapping[int, Mapping[str, Any]], device: str) -> list[dict[str, Any]]:
-        """Measured against predicted, an item a row."""
-        return []
+    @property
+    def data(self) -> dict[str, Any]:
+        """The prediction as the JSON report has it, in the names of --estimate."""
+        estimate = self.estimate
+        return {
+            "peak_phase": estimate.peak_phase,
+            "per_gpu_gib": {
+                "allocated_peak": gib(estimate.peak),
+                "allocated_steady": gib(estimate.steady),
+                "reserved_peak": gib(estimate.reserved),
+                "device_total": gib(estimate.device),
+            },
+            "items_gib": {
+                phase: {item: gib(size) for item, size in items.items() if size}
+                for phase, items in estimate.items.items()
+            },
+            "host_gib_per_node": gib(estimate.host),
+        }
+
+    def tensors(self) -> dict[str, dict[str, float]]:
+        """Bytes by measured item between steps and just before the optimizer's step. On the CPU the host's
+        part is in them, for there everything is."""
+        from dslint.memory.states import states
+
+        s = states(self.job)
+        host = 1.0 if self.device == "cpu" else 0.0
+        steady = {
+            "weights": s.weights + host * s.host_weights,
+            "gathered": s.persistent,
+            "master": s.master + host * s.host_master,
+            "moments": s.moments + host * s.host_moments,
+        }
+        return {
+            STEADY: steady,
+            BEFORE: {**steady, "gradients": s.accumulated + s.fresh + host * s.host_gradients},
+        }
+
+    def peaks(self) -> dict[str, tuple[str, float]]:
+        """On a GPU: what people read, the figure's name in a rank's summary, and the bytes predicted."""
+        estimate = self.estimate
+        return {
+            "allocated at most": ("allocated_peak_gib", estimate.peak),
+            "allocated between steps": ("allocated_steady_gib", estimate.steady),
+            "reserved at most": ("reserved_peak_gib", estimate.reserved),
+            "on the device": ("device_total_gib", estimate.device),
+        }
 
     def advice(self) -> list[str]:
-        """What to change, by predicted saving."""
-        return []
+        """Changes that would save memory at the peak, the largest predicted saving first."""
+        from dslint.memory.predict import predict
+
+        peak = self.estimate.peak
+        saved = [(peak - predict(job).peak, words) for job, words in alternatives(self.job)]
+        return [
+            f"{words}: {gib(size):.2f} GiB less"
+            if gib(size) >= 0.01
+            else f"{words}: {size / 2**20:.2f} MiB less"
+            for size, words in sorted(saved, key=lambda pair: -pair[0])
+            if size > 0.01 * peak
+        ]
+
+
+def alternatives(job: Job) -> Iterable[tuple[Job, str]]:
+    """Runs that differ in one thing that people change when memory runs out."""
+    if job.micro_batch > 1:
+        half = job.micro_batch // 2
+        yield replace(job, micro_batch=half), f"train_micro_batch_size_per_gpu {half}"
+    if not job.checkpointing:
+        yield replace(job, checkpointing=True), "activation checkpointing in the model"
+    for stage in range(job.stage + 1, 4):
+        yield replace(job, stage=stage), f"zero_optimization.stage {stage}"
+    if job.stage and job.offload_optimizer == "none":
+        yield replace(job, offload_optimizer="cpu"), "offload_optimizer to cpu"
+    if job.stage == 3 and job.offload_param == "none":
+        yield replace(job, offload_param="cpu"), "offload_param to cpu"
+    if job.precision == "fp32" and not job.autocast:
+        yield replace(job, precision="bf16"), "bf16.enabled"
+    if job.stage and job.reduce_bucket > 50_000_000:
+        yield replace(job, reduce_bucket=50_000_000), "reduce_bucket_size 5e7"
+
+
+def rows(forecast: Forecast | None, ranks: Iterable[Mapping[str, Any]], device: str) -> list[dict[str, Any]]:
+    """Measured against predicted, an item a row, of the rank that has most. Sizes in bytes; `error` is
+    relative to what was measured. `ranks`: as in the summary."""
+    from dslint.verify.compare import GIB
+
+    ranks = list(ranks)
+    foreseen = forecast.tensors() if forecast is not None else {}
+    out = []
+    for when, key in ((STEADY, "steady"), (BEFORE, "backward")):
+        for item, words in ITEMS:
+            if when == BEFORE and item != "gradients":
+                continue
+            measured = max(of_item(rank["tensors_bytes"][key], item, device) for rank in ranks)
+            predicted = foreseen.get(when, {}).get(item)
+            if measured or predicted:
+                out.append(row(words if when == STEADY else f"{words} {when}", measured, predicted))
+    if device == "cuda":
+        for words, (name, predicted) in (forecast.peaks() if forecast is not None else {}).items():
+            out.append(row(words, max(float(rank[name]) for rank in ranks) * GIB, predicted))
+    return out
+
+
+def row(what: str, measured: float, predicted: float | None) -> dict[str, Any]:
+    """One row."""
+    error = None if predicted is None or not measured else round((predicted - measured) / measured, 4)
+    whole = None if predicted is None else round(predicted)
+    return {"what": what, "measured_bytes": round(measured), "predicted_bytes": whole, "error": error}
+
+
+def of_item(kinds: Mapping[str, Mapping[str, int]], item: str, device: str) -> int:
+    """Bytes of an item: on the GPU, or on the CPU wherever they are."""
+    if device == "cuda":
+        return kinds.get("device", {}).get(item, 0)
+    return sum(kinds.get(where, {}).get(item, 0) for where in ("device", "host"))
+
+
+def gib(size: float) -> float:
+    """Bytes as GiB."""
+    return round(size / (1 << 30), 6)
 
 
 def forecast(
     config: Config, model: Any, plan: Plan, ranks: int, measured: Mapping[str, Any] | None
 ) -> Forecast | None:
-    """The prediction for a run, or None where there is no memory model."""
-    return None
+    """The prediction for a run, or None where the shape or a value of the config is not known.
+
+    `measured`: the worker's facts of the model, where it lived to tell them.
+    """
+    from dslint.memory.predict import predict
+
+    job = job_of(config, model, plan, ranks, measured or {})
+    return None if job is None else Forecast(job, predict(job), plan.device)
+
+
+def job_of(config: Config, model: Any, plan: Plan, ranks: int, measured: Mapping[str, Any]) -> Job | None:
+    """The run as the memory model takes it."""
+    from dslint.facts import Facts
+    from dslint.memory.job import MOMENTS, Job, loss_bytes
+
+    if plan.module or (model is None and plan.hf_config):
+        return None
+    known = model if model is not None else small(plan.shape)
+    zero = ("zero_optimization",)
+    facts = Facts(config)
+    wanted: dict[str, Any] = {
+        "stage": config.value((*zero, "stage")),
+        "precision": facts.get("precision"),
+        "reduce_bucket": config.value((*zero, "reduce_bucket_size")),
+        "overlap_comm": config.value((*zero, "overlap_comm")),
+        "prefetch_bucket": config.value((*zero, "stage3_prefetch_bucket_size")),
+        "persistence": config.value((*zero, "stage3_param_persistence_threshold")),
+        "max_live": config.value((*zero, "stage3_max_live_parameters")),
+        "max_reuse": config.value((*zero, "stage3_max_reuse_distance")),
+        "sub_group": config.value((*zero, "sub_group_size")),
+    }
+    if UNKNOWN in wanted.values() or None in wanted.values():
+        return None
+    batch = [
+        config.value((key,)) for key in ("train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
+    ]
+    micro = measured.get("micro_batch") or (batch[0] if isinstance(batch[0], int) else 1)
+    accumulation = measured.get("accumulation") or (batch[1] if isinstance(batch[1], int) else 1)
+    optimizer = str(config.written(("optimizer", "type")) or "AdamW").lower()
+    accumulate = {"fp32": 4, "bf16": 2, "fp16": 2}.get(
+        str(config.written(("data_types", "grad_accum_dtype"))), 0
+    )
+    autocast = config.value(("torch_autocast", "enabled")) is True
+    return Job(
+        shape=known,
+        gpus=ranks,
+        **wanted,
+        autocast=autocast,
+        offload_optimizer=_device(config, "offload_optimizer"),
+        offload_param=_device(config, "offload_param"),
+        optimizer=optimizer,
+        moments=MOMENTS.get(optimizer, 2.0),
+        accumulate_bytes=accumulate,
+        accumulation=accumulation,
+        seq_len=plan.sequence,
+        micro_batch=micro,
+        checkpointing=plan.checkpointing,
+        eager=plan.attention == "eager",
+        logit_bytes=loss_bytes(known, wanted["precision"], autocast, outputs_kept=False),
+        zero_init=plan.zero_init,
+    )
+
+
+def _device(config: Config, section: str) -> str:
+    value = config.value(("zero_optimization", section, "device"))
+    return value if value in ("cpu", "nvme") else "none"
+
+
+def small(shape: Shape) -> Any:
+    """The built-in decoder's shape as the memory model knows shapes."""
+    from dslint.memory.families import shape_of
+
+    return shape_of(
+        {
+            "model_type": "llama",
+            "hidden_size": shape.hidden,
+            "intermediate_size": shape.ffn,
+            "num_hidden_layers": shape.layers,
+            "num_attention_heads": shape.heads,
+            "num_key_value_heads": shape.kv_heads,
+            "vocab_size": shape.vocab,
+            "tie_word_embeddings": shape.tied,
+        },
+        shape.name,
+    )

@@ -25,7 +25,8 @@ def decoder(known: Any) -> Shape:
     if block is None or block.experts:
         kind = "a mixture of experts" if block is not None else "more than one stack of layers"
         raise UsageError(
-            f"{known.name} has {kind}, which the built-in decoder cannot stand for; give its config.json: --hf-config"
+            f"{known.name} has {kind}, which the built-in decoder cannot stand for; "
+            "give its config.json: --hf-config"
         )
     tables = [t for t in known.tensors if t.role == EMBEDDING]
     words = next((t for t in tables if t.shape[0] == known.vocab), None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -44,6 +45,9 @@ def _facts(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
     rows: list[tuple[str, str]] = []
     if summary.get("model_name"):
         rows.append(("model", _model(summary)))
+    if summary.get("filled"):
+        values = ", ".join(f"{key} {json.dumps(value)}" for key, value in summary["filled"].items())
+        rows.append(("filled", f"as the trainer would: {values}"))
     rows += [("changed", f"{c['key']}{_value(c['value'])}: {c['why']}") for c in summary.get("changes", ())]
     rows += [("note", note) for note in summary.get("notes", ())]
     if not summary["ok"]:
@@ -69,7 +73,8 @@ def _model(summary: Mapping[str, Any]) -> str:
     if not model:
         return str(summary["model_name"])
     batch = f"micro batch {model['micro_batch']} x {model['accumulation']} accumulation steps"
-    return f"{summary['model_name']}: {count(model['parameters'])} parameters, sequence {model['sequence']}, {batch}"
+    size = f"{count(model['parameters'])} parameters, sequence {model['sequence']}"
+    return f"{summary['model_name']}: {size}, {batch}"
 
 
 def _step(summary: Mapping[str, Any]) -> str:
@@ -112,9 +117,10 @@ def _memory(summary: Mapping[str, Any]) -> list[str]:
     if not summary["ok"]:
         return []
     ranks = summary["ranks"]
-    rows: list[Sequence[str]] = []
-    for row in summary.get("compared", ()):
-        rows.append((row["what"], _gib(row["measured_gib"]), _gib(row["predicted_gib"]), _error(row)))
+    rows: list[Sequence[str]] = [
+        (row["what"], amount(row["measured_bytes"]), _predicted(row), _error(row))
+        for row in summary.get("compared", ())
+    ]
     out = []
     if summary["device"] == "cuda":
         fullest = max(ranks, key=lambda r: float(r["device_total_gib"]))
@@ -122,7 +128,8 @@ def _memory(summary: Mapping[str, Any]) -> list[str]:
             _row(
                 "memory",
                 f"rank {fullest['rank']}: allocated {fullest['allocated_peak_gib']:.2f} GiB at most, "
-                f"{fullest['allocated_steady_gib']:.2f} between steps; reserved {fullest['reserved_peak_gib']:.2f}; "
+                f"{fullest['allocated_steady_gib']:.2f} between steps; "
+                f"reserved {fullest['reserved_peak_gib']:.2f}; "
                 f"on the device {fullest['device_total_gib']:.2f} of {fullest['card_gib']:.2f}",
             )
         )
@@ -137,7 +144,7 @@ def _memory(summary: Mapping[str, Any]) -> list[str]:
         out.append(_row("memory", f"{memory_used(summary):.2f} GiB of host memory at most in a process; "
                                   "no claim about GPUs"))  # fmt: skip
     if rows:
-        head = ("tensors of a rank (GiB)", "measured", "predicted", "error")
+        head = ("tensors of a rank", "measured", "predicted", "error")
         wide = [max(len(row[i]) for row in (head, *rows)) for i in range(4)]
         for row in (head, *rows):
             cells = [row[0].ljust(wide[0]), *(row[i].rjust(wide[i]) for i in range(1, 4))]
@@ -145,17 +152,12 @@ def _memory(summary: Mapping[str, Any]) -> list[str]:
     return out
 
 
+def _predicted(row: Mapping[str, Any]) -> str:
+    return "" if row["predicted_bytes"] is None else amount(row["predicted_bytes"])
+
+
 def _error(row: Mapping[str, Any]) -> str:
-    measured, predicted = row["measured_gib"], row["predicted_gib"]
-    if measured is None or predicted is None:
-        return ""
-    if not measured:
-        return "" if predicted else "0.0 %"
-    return f"{100 * (predicted - measured) / measured:+.1f} %"
-
-
-def _gib(value: float | None) -> str:
-    return "-" if value is None else f"{value:.6g}" if value < 0.01 else f"{value:.3f}"
+    return "" if row["error"] is None else f"{row['error']:+.1%}"
 
 
 def _row(name: str, text: str) -> str:
@@ -169,15 +171,19 @@ def _value(value: Any) -> str:
 def table(rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     """Several verifications side by side, each as a ratio to the first that trained."""
     base = next((row["summary"] for row in rows if row["summary"] and row["summary"]["ok"]), None)
-    out = ["compared:", f"  {'config':<24}{'step s':>10}{'ratio':>8}{'samples/s':>12}{'memory GiB':>12}{'ratio':>8}"]
+    out = [
+        "compared:",
+        f"  {'config':<24}{'step s':>10}{'ratio':>8}{'samples/s':>12}{'memory GiB':>12}{'ratio':>8}",
+    ]
     for row in rows:
         name, summary = str(row["name"]), row["summary"]
         if summary is None or not summary["ok"] or base is None:
             out.append(f"  {name:<24}  {row['why']}")
             continue
         memory, first = tensor_memory(summary), tensor_memory(base)
+        seconds = summary["step_seconds"]
         out.append(
-            f"  {name:<24}{summary['step_seconds']:>10.4g}{_ratio(summary['step_seconds'], base['step_seconds'])}"
+            f"  {name:<24}{seconds:>10.4g}{_ratio(seconds, base['step_seconds'])}"
             f"{summary['samples_per_second']:>12.4g}{memory:>12.4g}{_ratio(memory, first)}"
         )
     return tuple(out)

@@ -15,6 +15,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from dslint.verify.spans import shares
+
 COLLECTIVES = {
     "all_reduce": "all_reduce",
     "all_reduce_coalesced": "all_reduce",
@@ -41,7 +43,7 @@ COLLECTIVES = {
 
 
 class Traffic:
-    """Counts of the collectives since :meth:`start`: bytes of their largest tensor, calls, seconds blocked."""
+    """Counts of collectives since :meth:`start`: bytes of their largest tensor, calls, seconds blocked."""
 
     def __init__(self) -> None:
         self.running = False
@@ -136,36 +138,3 @@ def profiled(step: Callable[[], Any]) -> dict[str, float] | None:
     if not communication and not computation:
         return None
     return shares(communication, computation, whole * 1e6)
-
-
-def shares(
-    communication: list[tuple[float, float]], computation: list[tuple[float, float]], whole: float
-) -> dict[str, float]:
-    """What part of a step the spans of communication fill, and what part of it without any computation.
-
-    Spans and `whole` are in the same unit of time.
-    """
-    busy = merged(communication)
-    total = sum(end - start for start, end in busy)
-    hidden, rest = 0.0, merged(computation)
-    i = 0
-    for start, end in busy:
-        while i < len(rest) and rest[i][1] <= start:
-            i += 1
-        k = i
-        while k < len(rest) and rest[k][0] < end:
-            hidden += min(end, rest[k][1]) - max(start, rest[k][0])
-            k += 1
-    whole = whole or 1.0
-    return {"communication": min(1.0, total / whole), "exposed": min(1.0, (total - hidden) / whole)}
-
-
-def merged(spans: list[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Spans of time in order, overlapping ones joined."""
-    out: list[tuple[float, float]] = []
-    for start, end in sorted(spans):
-        if out and start <= out[-1][1]:
-            out[-1] = (out[-1][0], max(out[-1][1], end))
-        else:
-            out.append((start, end))
-    return out

@@ -88,16 +88,29 @@ def main() -> NoReturn:
     stacks = open(os.path.join(plan.folder, f"rank{rank}.stacks"), "w") if plan.folder else sys.stderr  # noqa: SIM115
     if hasattr(signal, "SIGUSR1"):
         faulthandler.register(signal.SIGUSR1, file=stacks, all_threads=False)
+    signal.signal(signal.SIGTERM, stop)
     code = 0
     try:
         train(plan, teller)
-    except BaseException as error:
+    except Stopped:
+        code = 1
+    except BaseException as error:  # noqa: BLE001 (whatever it is, it is the answer)
         traceback.print_exc()
         teller.error(error, cannot(error))
         code = 1
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
+
+
+class Stopped(BaseException):
+    """The launcher ends this rank. An exception, so that whoever holds a lock lets go of it: the lock of a
+    half-built operator would make every later run wait for ever."""
+
+
+def stop(_: int, __: object) -> NoReturn:
+    """The handler of SIGTERM."""
+    raise Stopped
 
 
 def cannot(error: BaseException) -> bool:
@@ -147,7 +160,7 @@ def train(plan: Plan, teller: Teller) -> None:
     import deepspeed
 
     if not cuda:
-        cpu_as_stand_in(deepspeed)
+        cpu_as_stand_in()
     teller.enter("connect")
     if cuda:
         torch.cuda.set_device(local)
@@ -162,7 +175,7 @@ def train(plan: Plan, teller: Teller) -> None:
         torch.distributed.destroy_process_group()
 
 
-def cpu_as_stand_in(deepspeed: Any) -> None:
+def cpu_as_stand_in() -> None:
     """Makes the CPU do what a GPU would: fp16 in torch's CPU kernels, and no all-reduce through /dev/shm,
     whose 69 MB segments outlive a killed rank and which gloo does as well."""
     import importlib
@@ -203,9 +216,10 @@ def send(plan: Plan, teller: Teller, result: dict[str, Any]) -> None:
     results: list[Any] = [None] * dist.get_world_size()
     dist.all_gather_object(results, result)
     if teller.rank == 0:
-        teller.tell("result", **result, results=results)
-    else:
-        teller.tell("result", **result)
+        teller.tell("result", results=results)
+    dist.barrier()  # ranks that print share a pipe, and rank 0's line is long
+    if teller.rank != 0:
+        teller.tell("result")
 
 
 class Run:
@@ -213,6 +227,7 @@ class Run:
 
     def __init__(self, plan: Plan, teller: Teller, traffic: Any, cuda: bool) -> None:
         import torch
+
         from dslint.verify import meter
 
         self.plan, self.teller, self.traffic, self.cuda = plan, teller, traffic, cuda
@@ -274,6 +289,7 @@ class Run:
     def build(self) -> None:
         """The model, partitioned as it is made in stage 3."""
         import deepspeed
+
         from dslint.verify import network
 
         config = deepspeed.DeepSpeedConfig(batch_ready(self.config))
@@ -313,7 +329,9 @@ class Run:
         zero = zero if isinstance(zero, dict) else {}
         offload = zero.get("offload_optimizer")
         offloads = isinstance(offload, dict) and offload.get("device", "none") in ("cpu", "nvme")
-        if (offloads or zero.get("cpu_offload") is True) and self.config.get("zero_force_ds_cpu_optimizer", True):
+        if (offloads or zero.get("cpu_offload") is True) and self.config.get(
+            "zero_force_ds_cpu_optimizer", True
+        ):
             from deepspeed.ops.adam import DeepSpeedCPUAdam
 
             return DeepSpeedCPUAdam(parameters, lr=5e-5)
@@ -327,6 +345,7 @@ class Run:
         aside = 0.0
         self.traffic.start()
         losses = []
+        rate = None
         for micro in range(self.accumulation):
             batch = next(self.trainee.batches)
             with self.meter.phase("forward"), clock.part("forward"):
@@ -339,6 +358,7 @@ class Run:
                 before_step()
                 aside = time.perf_counter() - began
             self.faults(micro)
+            rate = learning_rate(engine)
             with self.meter.phase("step"), clock.part("step"):
                 engine.step()
         parts, seconds = clock.read()
@@ -351,7 +371,7 @@ class Run:
             "loss": float(self.torch.stack(losses).mean()),
             "gradient_norm": None if norm is None else float(norm),
             "skipped": int(engine.skipped_steps) > skipped,
-            "lr": learning_rate(engine),
+            "lr": rate,
             "blocked": self.traffic.blocked,
             "collectives": {
                 kind: {"calls": self.traffic.calls[kind], "bytes": self.traffic.bytes[kind]}
@@ -393,7 +413,9 @@ class Run:
 
     def model_facts(self) -> dict[str, Any]:
         """How large the model is."""
-        sizes = [(getattr(p, "ds_numel", p.numel()), p.requires_grad) for p in self.trainee.module.parameters()]
+        sizes = [
+            (getattr(p, "ds_numel", p.numel()), p.requires_grad) for p in self.trainee.module.parameters()
+        ]
         return {
             "parameters": sum(size for size, _ in sizes),
             "trainable": sum(size for size, trained in sizes if trained),
@@ -462,7 +484,7 @@ def data_ranks(engine: Any) -> int:
 
 
 def learning_rate(engine: Any) -> float | None:
-    """The first group's learning rate after the step."""
+    """The first group's learning rate as it stands."""
     rates = engine.get_lr()
     return float(rates[0]) if rates and isinstance(rates[0], (int, float)) else None
 

@@ -17,7 +17,8 @@ import copy
 import json
 import random
 import sys
-from typing import Any, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 Config = dict[str, Any]
 
@@ -193,7 +194,14 @@ KEYS: dict[str, dict[str, list[Any]]] = {
         "freeze_step": [400],
     },
     "scheduler": {
-        "type": ["WarmupLR", "WarmupDecayLR", "WarmupCosineLR", "OneCycle", "LRRangeTest", "CosineAnnealingLR"],
+        "type": [
+            "WarmupLR",
+            "WarmupDecayLR",
+            "WarmupCosineLR",
+            "OneCycle",
+            "LRRangeTest",
+            "CosineAnnealingLR",
+        ],
         "params": [{}, {"warmup_num_steps": 100}, {"total_num_steps": 1000, "warmup_num_steps": 10}],
     },
     "scheduler.params": {
@@ -348,7 +356,10 @@ KEYS: dict[str, dict[str, list[Any]]] = {
         "num_bits": [8, 4],
         "q_type": ["symmetric", "asymmetric"],
         "q_groups": [1],
-        "quantized_initialization": [{}, {"num_bits": 4, "group_size": 64, "group_dim": 1, "symmetric": False}],
+        "quantized_initialization": [
+            {},
+            {"num_bits": 4, "group_size": 64, "group_dim": 1, "symmetric": False},
+        ],
         "post_init_quant": [{}],
     },
     "pipeline": {
@@ -400,7 +411,10 @@ KEYS: dict[str, dict[str, list[Any]]] = {
         ],
         "data_routing": [
             {"enabled": False},
-            {"enabled": True, "random_ltd": {"enabled": False, "total_layer_num": 24, "random_ltd_layer_num": 22}},
+            {
+                "enabled": True,
+                "random_ltd": {"enabled": False, "total_layer_num": 24, "random_ltd_layer_num": 22},
+            },
         ],
     },
 }
@@ -491,11 +505,67 @@ ALIASES: list[tuple[str, str, str]] = [
 ]
 
 BATTERY: list[Any] = [
-    None, True, False, 0, 1, -1, 2, 3, 7, 0.0, 0.5, 1.0, 1.5, -0.5, 5e8, 1e-8, 500000000, 2**31, 2**63, -(2**63),
-    "", "auto", "true", "True", "False", "yes", "off", "on", "no", "t", "0", "1", "2", "1.0", "5e8", "500000000",
-    " 8 ", "1_000", "0.001", "inf", "nan", "None", "null", "cpu", "none", "nvme", "fp16", "bf16", "AdamW", "mean",
-    [], [1], [0.9, 0.999], ["auto"], [[]], {}, {"enabled": True}, {"enabled": False}, {"type": "AdamW"},
-    {"auto": "auto"}, {"value": 1},
+    None,
+    True,
+    False,
+    0,
+    1,
+    -1,
+    2,
+    3,
+    7,
+    0.0,
+    0.5,
+    1.0,
+    1.5,
+    -0.5,
+    5e8,
+    1e-8,
+    500000000,
+    2**31,
+    2**63,
+    -(2**63),
+    "",
+    "auto",
+    "true",
+    "True",
+    "False",
+    "yes",
+    "off",
+    "on",
+    "no",
+    "t",
+    "0",
+    "1",
+    "2",
+    "1.0",
+    "5e8",
+    "500000000",
+    " 8 ",
+    "1_000",
+    "0.001",
+    "inf",
+    "nan",
+    "None",
+    "null",
+    "cpu",
+    "none",
+    "nvme",
+    "fp16",
+    "bf16",
+    "AdamW",
+    "mean",
+    [],
+    [1],
+    [0.9, 0.999],
+    ["auto"],
+    [[]],
+    {},
+    {"enabled": True},
+    {"enabled": False},
+    {"type": "AdamW"},
+    {"auto": "auto"},
+    {"value": 1},
 ]
 
 
@@ -528,7 +598,9 @@ def _places(config: Config, path: str = "") -> list[tuple[Config, str, str]]:
 
 def _rename(section: Config, old: str, new: str) -> None:
     """Rename a key where it stands."""
-    items = [(new if key == old else key, value) for key, value in section.items() if key != new or key == old]
+    items = [
+        (new if key == old else key, value) for key, value in section.items() if key != new or key == old
+    ]
     section.clear()
     section.update(items)
 
@@ -551,8 +623,20 @@ def _batch(dice: Dice, config: Config) -> None:
 
 def _optimizer(dice: Dice) -> Config:
     name = dice.weighted(
-        [("AdamW", 9), ("Adam", 6), ("adam", 1), ("Lamb", 0.7), ("Lion", 0.7), ("Adagrad", 0.6), ("Muon", 0.7),
-         ("SGD", 0.8), ("OneBitAdam", 0.4), ("RMSprop", 0.3), ("ZeroOneAdam", 0.2), ("MuAdam", 0.1)]
+        [
+            ("AdamW", 9),
+            ("Adam", 6),
+            ("adam", 1),
+            ("Lamb", 0.7),
+            ("Lion", 0.7),
+            ("Adagrad", 0.6),
+            ("Muon", 0.7),
+            ("SGD", 0.8),
+            ("OneBitAdam", 0.4),
+            ("RMSprop", 0.3),
+            ("ZeroOneAdam", 0.2),
+            ("MuAdam", 0.1),
+        ]
     )
     params: Config = {"lr": dice.pick([1e-4, 5e-5, 3e-5, 0.001, 2e-4])}
     if "adam" in name.lower() or name == "Lamb":
@@ -568,10 +652,20 @@ def _optimizer(dice: Dice) -> Config:
 
 def _scheduler(dice: Dice) -> Config:
     name = dice.weighted(
-        [("WarmupLR", 6), ("WarmupDecayLR", 4), ("WarmupCosineLR", 1.5), ("OneCycle", 1), ("LRRangeTest", 0.7),
-         ("CosineAnnealingLR", 0.3)]
+        [
+            ("WarmupLR", 6),
+            ("WarmupDecayLR", 4),
+            ("WarmupCosineLR", 1.5),
+            ("OneCycle", 1),
+            ("LRRangeTest", 0.7),
+            ("CosineAnnealingLR", 0.3),
+        ]
     )
-    params: Config = {"warmup_min_lr": 0, "warmup_max_lr": 5e-5, "warmup_num_steps": dice.pick([10, 100, 1000])}
+    params: Config = {
+        "warmup_min_lr": 0,
+        "warmup_max_lr": 5e-5,
+        "warmup_num_steps": dice.pick([10, 100, 1000]),
+    }
     if name == "WarmupDecayLR":
         params["total_num_steps"] = dice.pick([1000, 20000])
         if dice.chance(0.2):
@@ -592,7 +686,9 @@ def _scheduler(dice: Dice) -> Config:
 
 
 def _precision(dice: Dice, config: Config) -> None:
-    kind = dice.weighted([("bf16", 5), ("fp16", 5), ("fp16 long", 3), ("both", 1), ("none", 2), ("autocast", 0.5)])
+    kind = dice.weighted(
+        [("bf16", 5), ("fp16", 5), ("fp16 long", 3), ("both", 1), ("none", 2), ("autocast", 0.5)]
+    )
     if kind == "bf16":
         config["bf16"] = {"enabled": True}
     elif kind == "fp16":
@@ -601,8 +697,12 @@ def _precision(dice: Dice, config: Config) -> None:
             config["bf16"] = {"enabled": False}
     elif kind == "fp16 long":
         config["fp16"] = {
-            "enabled": True, "loss_scale": 0, "loss_scale_window": dice.pick([1000, 500, 100]),
-            "initial_scale_power": dice.pick([16, 12, 32]), "hysteresis": 2, "min_loss_scale": 1,
+            "enabled": True,
+            "loss_scale": 0,
+            "loss_scale_window": dice.pick([1000, 500, 100]),
+            "initial_scale_power": dice.pick([16, 12, 32]),
+            "hysteresis": 2,
+            "min_loss_scale": 1,
         }
         if dice.chance(0.2):
             config["fp16"]["auto_cast"] = False
@@ -618,24 +718,44 @@ def _zero(dice: Dice) -> Config:
     zero: Config = {"stage": stage}
     keys = KEYS["zero_optimization"]
     if stage in (1, 2):
-        names = ["allgather_partitions", "allgather_bucket_size", "overlap_comm", "reduce_scatter",
-                 "reduce_bucket_size", "contiguous_gradients", "round_robin_gradients"]
+        names = [
+            "allgather_partitions",
+            "allgather_bucket_size",
+            "overlap_comm",
+            "reduce_scatter",
+            "reduce_bucket_size",
+            "contiguous_gradients",
+            "round_robin_gradients",
+        ]
         zero |= {name: dice.pick(keys[name]) for name in dice.some(names, 0.6)}
     if stage == 3:
-        names = ["overlap_comm", "contiguous_gradients", "sub_group_size", "reduce_bucket_size",
-                 "stage3_prefetch_bucket_size", "stage3_param_persistence_threshold",
-                 "stage3_max_live_parameters", "stage3_max_reuse_distance",
-                 "stage3_gather_16bit_weights_on_model_save"]
+        names = [
+            "overlap_comm",
+            "contiguous_gradients",
+            "sub_group_size",
+            "reduce_bucket_size",
+            "stage3_prefetch_bucket_size",
+            "stage3_param_persistence_threshold",
+            "stage3_max_live_parameters",
+            "stage3_max_reuse_distance",
+            "stage3_gather_16bit_weights_on_model_save",
+        ]
         zero |= {name: dice.pick(keys[name]) for name in dice.some(names, 0.7)}
         if dice.chance(0.1):
-            zero |= {"zero_quantized_weights": True, "zero_quantized_gradients": True, "zero_hpz_partition_size": 8}
+            zero |= {
+                "zero_quantized_weights": True,
+                "zero_quantized_gradients": True,
+                "zero_hpz_partition_size": 8,
+            }
     if stage and dice.chance(0.35):
         zero["offload_optimizer"] = {"device": dice.pick(["cpu", "cpu", "cpu", "none", "nvme"])}
         if dice.chance(0.7):
             zero["offload_optimizer"]["pin_memory"] = dice.chance(0.7)
         if zero["offload_optimizer"]["device"] == "nvme":
             zero["offload_optimizer"] |= {"nvme_path": "/local_nvme", "buffer_count": 4, "fast_init": False}
-        for key in dice.some(["pipeline_read", "pipeline_write", "super_offload", "cpuadam_cores_perc", "ratio"], 0.07):
+        for key in dice.some(
+            ["pipeline_read", "pipeline_write", "super_offload", "cpuadam_cores_perc", "ratio"], 0.07
+        ):
             zero["offload_optimizer"][key] = dice.pick(KEYS["zero_optimization.offload_optimizer"][key])
     if stage == 3 and dice.chance(0.4):
         zero["offload_param"] = {"device": dice.pick(["cpu", "cpu", "none", "nvme"]), "pin_memory": True}
@@ -644,7 +764,12 @@ def _zero(dice: Dice) -> Config:
             for key in dice.some(["buffer_count", "buffer_size"], 0.4):
                 zero["offload_param"][key] = dice.pick(KEYS["zero_optimization.offload_param"][key])
     if stage and dice.chance(0.04):
-        zero["zenflow"] = {"topk_ratio": 0.05, "select_strategy": "auto", "update_interval": 4, "overlap_step": False}
+        zero["zenflow"] = {
+            "topk_ratio": 0.05,
+            "select_strategy": "auto",
+            "update_interval": 4,
+            "overlap_step": False,
+        }
         for key in dice.some(list(KEYS["zero_optimization.zenflow"]), 0.3):
             zero["zenflow"][key] = dice.pick(KEYS["zero_optimization.zenflow"][key])
     return zero
@@ -673,13 +798,23 @@ def _raw(dice: Dice) -> Config:
 def _transformers(dice: Dice) -> Config:
     """What people give HF Trainer: "auto" in many places; sometimes somebody filled the batch numbers."""
     config: Config = {
-        "fp16": {"enabled": "auto", "loss_scale": 0, "loss_scale_window": 1000, "initial_scale_power": 16,
-                 "hysteresis": 2, "min_loss_scale": 1},
+        "fp16": {
+            "enabled": "auto",
+            "loss_scale": 0,
+            "loss_scale_window": 1000,
+            "initial_scale_power": 16,
+            "hysteresis": 2,
+            "min_loss_scale": 1,
+        },
         "bf16": {"enabled": "auto"},
-        "optimizer": {"type": "AdamW", "params": {"lr": "auto", "betas": "auto", "eps": "auto",
-                                                  "weight_decay": "auto"}},
-        "scheduler": {"type": "WarmupLR", "params": {"warmup_min_lr": "auto", "warmup_max_lr": "auto",
-                                                     "warmup_num_steps": "auto"}},
+        "optimizer": {
+            "type": "AdamW",
+            "params": {"lr": "auto", "betas": "auto", "eps": "auto", "weight_decay": "auto"},
+        },
+        "scheduler": {
+            "type": "WarmupLR",
+            "params": {"warmup_min_lr": "auto", "warmup_max_lr": "auto", "warmup_num_steps": "auto"},
+        },
         "zero_optimization": _zero(dice),
         "gradient_clipping": "auto",
         "steps_per_print": 2000,
@@ -690,8 +825,11 @@ def _transformers(dice: Dice) -> Config:
         if zero["stage"] == 3 or name == "reduce_bucket_size":
             zero[name] = "auto"
     if dice.chance(0.5):
-        config |= {"train_batch_size": "auto", "train_micro_batch_size_per_gpu": "auto",
-                   "gradient_accumulation_steps": "auto"}
+        config |= {
+            "train_batch_size": "auto",
+            "train_micro_batch_size_per_gpu": "auto",
+            "gradient_accumulation_steps": "auto",
+        }
     else:
         _batch(dice, config)
         if dice.chance(0.6):
@@ -703,21 +841,41 @@ def _transformers(dice: Dice) -> Config:
 
 def _old(dice: Dice) -> Config:
     """The style of the years 2020 to 2022: Megatron, Bing BERT, ZeRO 2 with cpu_offload."""
-    config: Config = {"train_batch_size": 64, "train_micro_batch_size_per_gpu": 8, "steps_per_print": 100,
-                      "prescale_gradients": False, "wall_clock_breakdown": False}
+    config: Config = {
+        "train_batch_size": 64,
+        "train_micro_batch_size_per_gpu": 8,
+        "steps_per_print": 100,
+        "prescale_gradients": False,
+        "wall_clock_breakdown": False,
+    }
     if dice.chance(0.5):
         del config["train_micro_batch_size_per_gpu"]
     config["optimizer"] = {"type": "Adam", "params": {"lr": 1.5e-4, "weight_decay": 1e-2}}
     if dice.chance(0.15):
         config["optimizer"]["params"]["max_grad_norm"] = 1.0
     config["gradient_clipping"] = 1.0
-    config["fp16"] = {"enabled": True, "loss_scale": 0, "loss_scale_window": 1000, "hysteresis": 2,
-                      "min_loss_scale": 1}
-    config["zero_optimization"] = {"stage": dice.pick([1, 2]), "contiguous_gradients": True, "overlap_comm": True,
-                                   "reduce_scatter": True, "reduce_bucket_size": 5e7,
-                                   "allgather_bucket_size": 5e7, "cpu_offload": dice.chance(0.4)}
-    config["activation_checkpointing"] = {"partition_activations": dice.chance(0.5), "number_checkpoints": 24,
-                                          "contiguous_memory_optimization": False, "profile": False}
+    config["fp16"] = {
+        "enabled": True,
+        "loss_scale": 0,
+        "loss_scale_window": 1000,
+        "hysteresis": 2,
+        "min_loss_scale": 1,
+    }
+    config["zero_optimization"] = {
+        "stage": dice.pick([1, 2]),
+        "contiguous_gradients": True,
+        "overlap_comm": True,
+        "reduce_scatter": True,
+        "reduce_bucket_size": 5e7,
+        "allgather_bucket_size": 5e7,
+        "cpu_offload": dice.chance(0.4),
+    }
+    config["activation_checkpointing"] = {
+        "partition_activations": dice.chance(0.5),
+        "number_checkpoints": 24,
+        "contiguous_memory_optimization": False,
+        "profile": False,
+    }
     for path, key, value in dice.some([entry for entry in OLD if entry[0] == ""][:14], 0.03):
         _section(config, path, make=True)[key] = copy.deepcopy(value)  # type: ignore[index]
     return config
@@ -726,7 +884,9 @@ def _old(dice: Dice) -> Config:
 def _full(dice: Dice) -> Config:
     """A raw config with several of the rarer sections."""
     config = _raw(dice)
-    for path in dice.some([path for path in KEYS if path and not path.startswith(("zero", "optim", "sched"))], 0.13):
+    for path in dice.some(
+        [path for path in KEYS if path and not path.startswith(("zero", "optim", "sched"))], 0.13
+    ):
         section = _section(config, path, make=True)
         assert section is not None
         for key in dice.some(list(KEYS[path]), 0.55):
@@ -740,7 +900,12 @@ def _full(dice: Dice) -> Config:
     return config
 
 
-BASES: list[tuple[Callable[[Dice], Config], float]] = [(_raw, 5), (_full, 4), (_transformers, 1.6), (_old, 1.3)]
+BASES: list[tuple[Callable[[Dice], Config], float]] = [
+    (_raw, 5),
+    (_full, 4),
+    (_transformers, 1.6),
+    (_old, 1.3),
+]
 
 
 # --- changes ----------------------------------------------------------------------------------------------
@@ -763,7 +928,9 @@ def _value_of_leaf(dice: Dice, config: Config) -> str:
     if isinstance(old, bool):
         new = dice.pick([not old, str(old), str(old).lower(), int(old), "auto", None, 2, "yes"])
     elif isinstance(old, int):
-        new = dice.pick([str(old), float(old), -old, old + 1, 0, old + 0.5, [old], "auto", None, old * 1000000000])
+        new = dice.pick(
+            [str(old), float(old), -old, old + 1, 0, old + 0.5, [old], "auto", None, old * 1000000000]
+        )
     elif isinstance(old, float):
         new = dice.pick([str(old), repr(int(old)), -old, 0, old + 0.25, "auto", None, [old], f"{old:.0e}"])
     elif isinstance(old, str):
@@ -779,19 +946,21 @@ def _typo(dice: Dice, config: Config) -> str:
     if len(key) < 3:
         return ""
     at = dice.below(len(key) - 1)
-    new = dice.weighted([
-        (key[:at] + key[at + 1] + key[at] + key[at + 2:], 3),  # two letters swapped
-        (key[:at] + key[at + 1:], 3),
-        (key[:at] + key[at] + key[at:], 3),
-        (key[:at] + "x" + key[at + 1:], 1),
-        (key.replace("_", "-"), 1),
-        (key.replace("_", ""), 1),
-        (key + "s" if not key.endswith("s") else key[:-1], 2),
-        (key.upper(), 0.5),
-        (key.title().replace("_", ""), 0.5),
-        (key + "_", 0.5),
-        (key + " ", 0.3),
-    ])
+    new = dice.weighted(
+        [
+            (key[:at] + key[at + 1] + key[at] + key[at + 2 :], 3),  # two letters swapped
+            (key[:at] + key[at + 1 :], 3),
+            (key[:at] + key[at] + key[at:], 3),
+            (key[:at] + "x" + key[at + 1 :], 1),
+            (key.replace("_", "-"), 1),
+            (key.replace("_", ""), 1),
+            (key + "s" if not key.endswith("s") else key[:-1], 2),
+            (key.upper(), 0.5),
+            (key.title().replace("_", ""), 0.5),
+            (key + "_", 0.5),
+            (key + " ", 0.3),
+        ]
+    )
     if new == key or not new:
         return ""
     _rename(section, key, new)
@@ -832,7 +1001,9 @@ def _graft_key(dice: Dice, config: Config) -> str:
 
 def _batches(dice: Dice, config: Config) -> str:
     key = dice.pick(["train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps"])
-    value = dice.pick([1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 30, 32, 64, 100, 256, 0, -1, 8.0, 4.5, "8", "auto", None, True])
+    value = dice.pick(
+        [1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 30, 32, 64, 100, 256, 0, -1, 8.0, 4.5, "8", "auto", None, True]
+    )
     if dice.chance(0.2):
         key, value = "sequence_parallel_size", dice.pick([1, 2, 4, 8, 3, 0, "2", 2.0, None, "auto"])
     config[key] = value
@@ -850,22 +1021,50 @@ def _offload(dice: Dice, config: Config) -> str:
     which = dice.pick(["offload_optimizer", "offload_param"])
     section = _section(config, "zero_optimization", make=True)
     assert section is not None
-    section[which] = dice.pick([
-        {"device": "cpu"}, {"device": "cpu", "pin_memory": True}, {"device": "none"}, {}, None,
-        {"device": "nvme"}, {"device": "nvme", "nvme_path": "/local_nvme"}, {"device": "CPU"}, {"device": "gpu"},
-        {"device": None}, {"device": "auto"}, True, "cpu", {"pin_memory": True}, {"device": "cpu", "ratio": 0.5},
-        {"device": "cpu", "buffer_count": -1}, {"device": "cpu", "buffer_size": 1e8}, {"device": "disk"},
-    ])
+    section[which] = dice.pick(
+        [
+            {"device": "cpu"},
+            {"device": "cpu", "pin_memory": True},
+            {"device": "none"},
+            {},
+            None,
+            {"device": "nvme"},
+            {"device": "nvme", "nvme_path": "/local_nvme"},
+            {"device": "CPU"},
+            {"device": "gpu"},
+            {"device": None},
+            {"device": "auto"},
+            True,
+            "cpu",
+            {"pin_memory": True},
+            {"device": "cpu", "ratio": 0.5},
+            {"device": "cpu", "buffer_count": -1},
+            {"device": "cpu", "buffer_size": 1e8},
+            {"device": "disk"},
+        ]
+    )
     return f"{which}={json.dumps(section[which])}"
 
 
 def _precisions(dice: Dice, config: Config) -> str:
     which = dice.pick(["fp16", "bf16", "bfloat16"])
-    config[which] = dice.pick([
-        {"enabled": True}, {"enabled": True}, {"enabled": False}, {"enabled": "auto"}, {"enabled": "true"}, {}, True,
-        {"enabled": True, "loss_scale": 0, "min_loss_scale": 0}, {"enabled": True, "loss_scale": "dynamic"},
-        {"enabled": True, "initial_scale_power": 16}, {"enabled": True, "loss_scale": 128}, {"enabled": 1}, None,
-    ])
+    config[which] = dice.pick(
+        [
+            {"enabled": True},
+            {"enabled": True},
+            {"enabled": False},
+            {"enabled": "auto"},
+            {"enabled": "true"},
+            {},
+            True,
+            {"enabled": True, "loss_scale": 0, "min_loss_scale": 0},
+            {"enabled": True, "loss_scale": "dynamic"},
+            {"enabled": True, "initial_scale_power": 16},
+            {"enabled": True, "loss_scale": 128},
+            {"enabled": 1},
+            None,
+        ]
+    )
     return f"{which}={json.dumps(config[which])}"
 
 
@@ -930,9 +1129,23 @@ def _edge(dice: Dice, config: Config) -> str:
 
 
 CHANGES: list[tuple[Callable[[Dice, Config], str], float]] = [
-    (_value, 7), (_value_of_leaf, 14), (_typo, 9), (_delete, 7), (_move, 4), (_graft_section, 12), (_graft_key, 17),
-    (_batches, 5), (_stage, 6), (_offload, 6), (_precisions, 5), (_alias, 4), (_olds, 6), (_wrong_shape, 2),
-    (_optimizers, 6), (_comment, 3), (_edge, 0.6),
+    (_value, 7),
+    (_value_of_leaf, 14),
+    (_typo, 9),
+    (_delete, 7),
+    (_move, 4),
+    (_graft_section, 12),
+    (_graft_key, 17),
+    (_batches, 5),
+    (_stage, 6),
+    (_offload, 6),
+    (_precisions, 5),
+    (_alias, 4),
+    (_olds, 6),
+    (_wrong_shape, 2),
+    (_optimizers, 6),
+    (_comment, 3),
+    (_edge, 0.6),
 ]
 
 
@@ -957,7 +1170,12 @@ def _case(seed: int, index: int) -> dict[str, Any]:
         said = change(dice, config)
         if said:
             changes.append(f"{change.__name__[1:]} {said}")
-    return {"id": f"{seed}-{index}", "base": make.__name__[1:], "change": "; ".join(changes), "config": config}
+    return {
+        "id": f"{seed}-{index}",
+        "base": make.__name__[1:],
+        "change": "; ".join(changes),
+        "config": config,
+    }
 
 
 def generate(seed: int, n: int, start: int = 0) -> Iterator[dict[str, Any]]:

@@ -31,10 +31,12 @@ import subprocess
 import sys
 import tempfile
 import warnings
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Iterable, Iterator
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
+PYTHON = "DSLINT_ORACLE_PYTHON"  # names the interpreter that has DeepSpeed, where the tests' own has not
 
 
 class _Null(io.TextIOBase):
@@ -69,7 +71,7 @@ def _legacy_names() -> None:
     import numpy
 
     if not hasattr(numpy, "BUFSIZE"):
-        numpy.BUFSIZE = 8192  # type: ignore[attr-defined]
+        vars(numpy)["BUFSIZE"] = 8192
     from torch.distributed.elastic.agent.server import api
 
     for name, value in (
@@ -134,7 +136,7 @@ class Parser:
 
         hook = self._module.dict_raise_error_on_duplicate_keys
         try:
-            with open(self._argument(text), "r") as file:  # as DeepSpeed opens it
+            with open(str(self._argument(text))) as file:  # as DeepSpeed opens it
                 return "ok", "", hjson.load(file, object_pairs_hook=hook)
         except Exception as error:
             return type(error).__name__, str(error), None
@@ -193,11 +195,19 @@ def verdicts(
     environment.pop("DS_ACCELERATOR", None)
     parts = [pythonpath or "", str(ROOT), environment.get("PYTHONPATH", "")]
     environment["PYTHONPATH"] = os.pathsep.join(part for part in parts if part)
-    command = [python or sys.executable, "-m", "tests.oracle.parse"] + (["--legacy"] if legacy else [])
+    command = [python or os.environ.get(PYTHON) or sys.executable, "-m", "tests.oracle.parse"]
+    command += ["--legacy"] if legacy else []
     lines = [json.dumps(case) for case in cases]
     done = subprocess.run(
-        command, input="".join(line + "\n" for line in lines), env=environment, cwd=ROOT, timeout=timeout,
-        text=True, capture_output=True, encoding="utf-8", check=False,
+        command,
+        input="".join(line + "\n" for line in lines),
+        env=environment,
+        cwd=ROOT,
+        timeout=timeout,
+        text=True,
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
     )
     answers = [json.loads(line) for line in done.stdout.splitlines()]
     if done.returncode or len(answers) != len(lines):

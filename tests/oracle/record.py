@@ -23,8 +23,9 @@ import json
 import platform
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Iterator
+from typing import Any
 
 from . import generate, parse, train
 
@@ -55,7 +56,10 @@ def _header(seed: int) -> dict[str, Any]:
     import torch
 
     return {
-        "deepspeed": parse.release(), "python": platform.python_version(), "torch": torch.__version__, "seed": seed,
+        "deepspeed": parse.release(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "seed": seed,
     }
 
 
@@ -96,9 +100,21 @@ def record_train(jobs: int) -> None:
             case = sent.popleft()
             assert case["id"] == outcome["id"]
             outcome["message"] = parse.head(outcome["message"])
-            sort = "ok" if outcome["verdict"] == "ok" else re.sub(r"['\d].*", "", _text([
-                outcome["phase"], outcome["verdict"], outcome["message"][:60],
-            ]))
+            sort = (
+                "ok"
+                if outcome["verdict"] == "ok"
+                else re.sub(
+                    r"['\d].*",
+                    "",
+                    _text(
+                        [
+                            outcome["phase"],
+                            outcome["verdict"],
+                            outcome["message"][:60],
+                        ]
+                    ),
+                )
+            )
             seen[sort] += 1
             if seen[sort] > (TRAIN_CASES // 2 if sort == "ok" else SAME_OUTCOME):
                 continue

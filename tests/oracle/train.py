@@ -29,6 +29,7 @@ import argparse
 import atexit
 import contextlib
 import copy
+import ctypes
 import gc
 import importlib
 import json
@@ -41,18 +42,27 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Iterable, Iterator
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
+PYTHON = "DSLINT_ORACLE_PYTHON"  # names the interpreter that has DeepSpeed, where the tests' own has not
 MICRO_STEPS = 64  # micro steps given to one optimizer step; after them the boundary is set by hand
 STEPS = 2
 # What a rank would import by itself, at some seconds of CPU each time (torch._dynamo, torch._inductor).
 MODULES = (
-    "deepspeed.runtime.zero.muon.muon_optimizer", "torch.distributed.fsdp", "torch.utils.tensorboard",
-    "deepspeed.runtime.hybrid_engine", "deepspeed.monitor.monitor", "torch._dynamo", "deepspeed.comm.mori",
-    "deepspeed.module_inject.auto_ep_layer", "deepspeed.runtime.superoffload.superoffload_stage3",
-    "torch._subclasses.schema_check_mode", "deepspeed.profiling.flops_profiler.profiler",
+    "deepspeed.runtime.zero.muon.muon_optimizer",
+    "torch.distributed.fsdp",
+    "torch.utils.tensorboard",
+    "deepspeed.runtime.hybrid_engine",
+    "deepspeed.monitor.monitor",
+    "torch._dynamo",
+    "deepspeed.comm.mori",
+    "deepspeed.module_inject.auto_ep_layer",
+    "deepspeed.runtime.superoffload.superoffload_stage3",
+    "torch._subclasses.schema_check_mode",
+    "deepspeed.profiling.flops_profiler.profiler",
 )
 # DeepSpeed's CPU operators, each with what a case's text has when it may need it. Building one takes a
 # minute or two, once a machine; loading a built one a second, once a server. What NVMe needs is left out:
@@ -79,7 +89,10 @@ MACHINE: list[tuple[str, str]] = [
     (r"must have the same dtype", "the stand-in model's inputs, not the config"),
     (r"not implemented for '(Half|BFloat16)'", "a CPU kernel lacks this dtype; CUDA has it"),
     (r"Torch not compiled with CUDA|No CUDA GPUs|NVIDIA driver|CUDA (error|is not available)", "no CUDA"),
-    (r"can't allocate memory|not enough memory|Cannot allocate memory|^MemoryError", "memory of this machine"),
+    (
+        r"can't allocate memory|not enough memory|Cannot allocate memory|^MemoryError",
+        "memory of this machine",
+    ),
     (r"^(PermissionError|FileNotFoundError|OSError|FileExistsError)", "a file of this machine"),
     (r"[Gg]loo", "the gloo backend cannot do what NCCL can"),
     (r"^SIGKILL|^TIMEOUT", "killed for time or memory"),
@@ -127,16 +140,18 @@ def _confine(directory: str) -> None:
             check(arguments[1])
 
     def makedirs(path: Any, mode: int = 0o777, exist_ok: bool = False) -> None:
-        with contextlib.suppress(PermissionError):  # as if made; writing below it fails later, if it comes to that
+        with contextlib.suppress(
+            PermissionError
+        ):  # as if made; writing below it fails later, if it comes to that
             real_makedirs(path, mode, exist_ok)
 
     real_makedirs = os.makedirs
-    os.makedirs = makedirs
+    os.makedirs = makedirs  # type: ignore[assignment]
     sys.addaudithook(hook)
 
 
-def _refuse_builds(*args: Any, **kwargs: Any) -> None:
-    raise RuntimeError("Unable to JIT load the op: the oracle builds operators before it forks")
+def _refuse_builds(name: str, *args: Any, **kwargs: Any) -> None:
+    raise RuntimeError(f"Unable to JIT load the {name} op: the oracle builds operators before it forks")
 
 
 def _model() -> Any:
@@ -183,7 +198,11 @@ def _train(case: dict[str, Any], rank: int, directory: str, tell: Any) -> dict[s
     config = case["config"]
     torch.manual_seed(1234)
     deepspeed.init_distributed(
-        dist_backend="gloo", auto_mpi_discovery=False, verbose=False, rank=rank, world_size=world_size,
+        dist_backend="gloo",
+        auto_mpi_discovery=False,
+        verbose=False,
+        rank=rank,
+        world_size=world_size,
         init_method="file://" + os.path.join(os.path.dirname(directory), "store"),
     )
     tell("config")
@@ -205,11 +224,20 @@ def _train(case: dict[str, Any], rank: int, directory: str, tell: Any) -> dict[s
     client = _client(name, model) if name and not _names_optimizer(read) else None
     tell("initialize", client_optimizer=client is not None)
     engine = deepspeed.initialize(
-        model=model, model_parameters=list(model.parameters()), config=argument, optimizer=client,
+        model=model,
+        model_parameters=list(model.parameters()),
+        config=argument,
+        optimizer=client,
     )[0]
     tell("step")
     forced = _steps(engine)
-    return {"verdict": "ok", "phase": "", "message": "", "client_optimizer": client is not None, "forced": forced}
+    return {
+        "verdict": "ok",
+        "phase": "",
+        "message": "",
+        "client_optimizer": client is not None,
+        "forced": forced,
+    }
 
 
 def _rank(case: dict[str, Any], rank: int, directory: str, pipe: int) -> None:
@@ -222,6 +250,9 @@ def _rank(case: dict[str, Any], rank: int, directory: str, pipe: int) -> None:
 
     try:
         os.setsid()
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: end with the server
         os.mkdir(directory)
         os.chdir(directory)
         null, log = os.open(os.devnull, os.O_RDONLY), os.open(directory + ".log", os.O_CREAT | os.O_WRONLY)
@@ -231,8 +262,13 @@ def _rank(case: dict[str, Any], rank: int, directory: str, pipe: int) -> None:
         with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
             file.write("1000")
         os.environ.update(
-            RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(case["world_size"]), TMPDIR=directory,
-            LOCAL_WORLD_SIZE=str(case["world_size"]), MASTER_ADDR="127.0.0.1", MASTER_PORT="29500",
+            RANK=str(rank),
+            LOCAL_RANK=str(rank),
+            WORLD_SIZE=str(case["world_size"]),
+            TMPDIR=directory,
+            LOCAL_WORLD_SIZE=str(case["world_size"]),
+            MASTER_ADDR="127.0.0.1",
+            MASTER_PORT="29500",
         )
         tempfile.tempdir = directory
         _confine(os.path.dirname(directory))
@@ -390,59 +426,79 @@ def _load_operators(case: dict[str, Any], loaded: set[str]) -> None:
                 get_accelerator().create_op_builder(name).load(verbose=False)
 
 
-def _serve(jobs: int, timeout: float, answers_to: Any) -> None:
-    """Run cases from stdin as they come, `jobs` at a time; answers in the order of the cases."""
-    _prepare()
-    operators: set[str] = set()
-    selector = selectors.PollSelector()  # unlike epoll it takes a regular file as stdin
-    selector.register(0, selectors.EVENT_READ, None)
-    waiting: list[tuple[int, dict[str, Any]]] = []
-    running: dict[int, _Run] = {}
-    finished: dict[int, dict[str, Any]] = {}
-    received = written = 0
-    buffer, open_input = b"", True
-    while open_input or waiting or running:
-        while waiting and len(running) < jobs:
-            number, case = waiting.pop(0)
-            _load_operators(case, operators)
-            running[number] = run = _Run(case, timeout)
+class _Server:
+    """Runs the cases that come in on stdin, `jobs` at a time; answers in the order of the cases."""
+
+    def __init__(self, jobs: int, timeout: float, answers_to: Any) -> None:
+        self.jobs, self.timeout, self.answers_to = jobs, timeout, answers_to
+        self.selector = selectors.PollSelector()  # unlike epoll it takes a regular file as stdin
+        self.waiting: list[tuple[int, dict[str, Any]]] = []
+        self.running: dict[int, _Run] = {}
+        self.finished: dict[int, dict[str, Any]] = {}
+        self.operators: set[str] = set()
+        self.received = self.written = 0
+        self.buffer, self.open = b"", True
+
+    def serve(self) -> None:
+        """Until stdin ends and every case has its answer. Nothing is left behind, however it ends."""
+        self.selector.register(0, selectors.EVENT_READ, None)
+        try:
+            while self.open or self.waiting or self.running:
+                self._start()
+                self._listen()
+                self._settle()
+        finally:
+            for run in self.running.values():
+                run.finish()
+
+    def _start(self) -> None:
+        while self.waiting and len(self.running) < self.jobs:
+            number, case = self.waiting.pop(0)
+            _load_operators(case, self.operators)
+            self.running[number] = run = _Run(case, self.timeout)
             for child in run.children:
-                selector.register(child.pipe, selectors.EVENT_READ, (run, child))
+                self.selector.register(child.pipe, selectors.EVENT_READ, (run, child))
+
+    def _listen(self) -> None:
         now = time.monotonic()
-        limit = min((run.deadline for run in running.values()), default=now + 3600)
-        for key, _ in selector.select(max(0.0, limit - now)):
+        limit = min((run.deadline for run in self.running.values()), default=now + 3600)
+        for key, _ in self.selector.select(max(0.0, limit - now)):
             if key.data is None:
-                data = os.read(0, 1 << 16)
-                buffer += data
-                if not data:
-                    open_input = False
-                    selector.unregister(0)
-                    buffer += b"\n"
-                while b"\n" in buffer:
-                    line, buffer = buffer.split(b"\n", 1)
-                    if line.strip():
-                        case = json.loads(line)
-                        case["world_size"] = case.get("world_size") or 1
-                        waiting.append((received, case))
-                        received += 1
+                self._take(os.read(0, 1 << 16))
             else:
                 run, child = key.data
                 pipe = child.pipe
                 run.read(child)
                 if child.ended:
-                    selector.unregister(pipe)
+                    self.selector.unregister(pipe)
+
+    def _take(self, data: bytes) -> None:
+        self.buffer += data
+        if not data:
+            self.open = False
+            self.selector.unregister(0)
+            self.buffer += b"\n"
+        while b"\n" in self.buffer:
+            line, self.buffer = self.buffer.split(b"\n", 1)
+            if line.strip():
+                case = json.loads(line)
+                case["world_size"] = case.get("world_size") or 1
+                self.waiting.append((self.received, case))
+                self.received += 1
+
+    def _settle(self) -> None:
         now = time.monotonic()
-        for number, run in list(running.items()):
+        for number, run in list(self.running.items()):
             if now >= run.deadline or all(child.ended for child in run.children):
                 for child in run.children:
                     if not child.ended:
-                        selector.unregister(child.pipe)
-                finished[number] = run.finish()
-                del running[number]
-        while written in finished:
-            answers_to.write(json.dumps(finished.pop(written)) + "\n")
-            answers_to.flush()
-            written += 1
+                        self.selector.unregister(child.pipe)
+                self.finished[number] = run.finish()
+                del self.running[number]
+        while self.written in self.finished:
+            self.answers_to.write(json.dumps(self.finished.pop(self.written)) + "\n")
+            self.answers_to.flush()
+            self.written += 1
 
 
 # --- the client: what tests call --------------------------------------------------------------------------
@@ -452,18 +508,29 @@ class Trainer:
     """A server process, kept for as long as this object is open (also a context manager)."""
 
     def __init__(
-        self, *, python: str | None = None, pythonpath: str | None = None, jobs: int = 1, timeout: float = 60,
+        self,
+        *,
+        python: str | None = None,
+        pythonpath: str | None = None,
+        jobs: int = 1,
+        timeout: float = 60,
     ) -> None:
         environment = dict(os.environ)
         parts = [pythonpath or "", str(ROOT), environment.get("PYTHONPATH", "")]
         environment["PYTHONPATH"] = os.pathsep.join(part for part in parts if part)
-        command = [python or sys.executable, "-m", "tests.oracle.train"]
+        command = [python or os.environ.get(PYTHON) or sys.executable, "-m", "tests.oracle.train"]
         command += ["--jobs", str(jobs), "--timeout", str(timeout)]
         self.jobs = jobs
-        self._errors = tempfile.TemporaryFile()
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the server
         self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, cwd=ROOT,
-            env=environment, text=True, encoding="utf-8",
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            cwd=ROOT,
+            env=environment,
+            text=True,
+            encoding="utf-8",
         )
 
     def __enter__(self) -> Trainer:
@@ -487,19 +554,25 @@ class Trainer:
         assert self._process.stdin and self._process.stdout
         pending = iter(cases)
         flying = 0
-        while True:
-            while flying < 2 * self.jobs and (case := next(pending, None)) is not None:
-                self._process.stdin.write(json.dumps(case) + "\n")
-                self._process.stdin.flush()
-                flying += 1
-            if not flying:
-                return
-            line = self._process.stdout.readline()
-            if not line:
-                self._errors.seek(0)
-                raise RuntimeError("oracle server ended: " + self._errors.read()[-2000:].decode(errors="replace"))
-            flying -= 1
-            yield json.loads(line)
+        try:
+            while True:
+                while flying < 2 * self.jobs and (case := next(pending, None)) is not None:
+                    self._process.stdin.write(json.dumps(case) + "\n")
+                    self._process.stdin.flush()
+                    flying += 1
+                if not flying:
+                    return
+                line = self._process.stdout.readline()
+                if not line:
+                    flying = 0
+                    self._errors.seek(0)
+                    last = self._errors.read()[-2000:].decode(errors="replace")
+                    raise RuntimeError("oracle server ended: " + last)
+                flying -= 1
+                yield json.loads(line)
+        finally:  # the caller may stop early; the next run must not read this one's answers
+            for _ in range(flying):
+                self._process.stdout.readline()
 
 
 _trainer: Trainer | None = None
@@ -515,7 +588,8 @@ def outcome(
         _trainer = Trainer()
         atexit.register(_trainer.close)
     case = {"config": config, "world_size": world_size, "client_optimizer": client_optimizer}
-    return next(iter(list(_trainer.run([case]))))
+    [answer] = _trainer.run([case])
+    return answer
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -526,7 +600,9 @@ def main(arguments: list[str] | None = None) -> int:
     chosen = options.parse_args(arguments)
     answers_to = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
-    _serve(chosen.jobs, chosen.timeout, answers_to)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    _prepare()
+    _Server(chosen.jobs, chosen.timeout, answers_to).serve()
     return 0
 
 

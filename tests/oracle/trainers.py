@@ -17,9 +17,11 @@ all four keep global state. Support for bf16 and fp16 is patched on, for a CPU h
 from __future__ import annotations
 
 import contextlib
+import importlib
 import io
 import json
 import os
+import socket
 import sys
 import tempfile
 import traceback
@@ -240,8 +242,7 @@ def _prepare() -> None:
     from deepspeed.accelerator import get_accelerator
     from transformers import LlamaForCausalLM, Trainer  # noqa: F401
 
-    import deepspeed.comm.torch as backend
-
+    backend = importlib.import_module("deepspeed.comm.torch")  # the attribute of that name is torch itself
     vars(backend)["build_shm_op"] = lambda: None  # all-reduce through /dev/shm, minutes to build
     get_accelerator().is_fp16_supported = lambda: True  # type: ignore[method-assign]
     with contextlib.suppress(Exception):
@@ -255,7 +256,13 @@ def run(cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The outcomes of cases, each from its own forked child."""
     with contextlib.redirect_stdout(io.StringIO()):
         _prepare()
-    return [_forked(case, 29600 + i % 300) for i, case in enumerate(cases)]
+    return [_forked(case, _free_port()) for case in cases]
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 def _forked(case: dict[str, Any], port: int) -> dict[str, Any]:
