@@ -24,7 +24,7 @@ def _bucket(config: Config) -> tuple[Any, Any, int] | None:
     contiguous = config.value((ZERO, "contiguous_gradients"))
     if UNKNOWN in (stage, elements, overlap, contiguous) or bf16_optimizer(config) is not False or not stage:
         return None
-    if config.value(("torch_autocast", "enabled")) is not False:
+    if config.value(("torch_autocast", "enabled")) not in (None, False):
         return None  # a bucket for each of two dtypes
     if stage == 3:
         size = BYTES.get(str(config.value(("communication_data_type",))).lower(), size)

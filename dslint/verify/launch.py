@@ -68,7 +68,7 @@ class Outcome:
 
     def results(self) -> dict[int, dict[str, Any]]:
         """The result of every rank that told one."""
-        told = [x for lines in self.lines.values() for x in lines if x["event"] == "result"]
+        told = [x for _, lines in sorted(self.lines.items()) for x in lines if x["event"] == "result"]
         gathered = next((line["results"] for line in told if line.get("results")), None)
         if gathered is not None:
             return dict(enumerate(gathered))

@@ -140,9 +140,8 @@ def _confine(directory: str) -> None:
             check(arguments[1])
 
     def makedirs(path: Any, mode: int = 0o777, exist_ok: bool = False) -> None:
-        with contextlib.suppress(
-            PermissionError
-        ):  # as if made; writing below it fails later, if it comes to that
+        # As if made: what is written below it fails later, if it comes to that.
+        with contextlib.suppress(PermissionError):
             real_makedirs(path, mode, exist_ok)
 
     real_makedirs = os.makedirs

@@ -1,0 +1,970 @@
+"""`--verify`: what is asked, filled, started and said, without DeepSpeed; then real training on CPU ranks."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from argparse import ArgumentTypeError
+from collections.abc import Iterator
+from importlib import metadata
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dslint.cli import main
+from dslint.lint import Options, configure
+from dslint.rules import load
+from dslint.schema import newest
+from dslint.verify import launch as launching
+from dslint.verify import text
+from dslint.verify.arguments import size
+from dslint.verify.command import finite, hostfile_slots, with_stage
+from dslint.verify.compare import GIB, Gates, Judge, differences, summarize
+from dslint.verify.diagnose import Failure, diagnose, innermost, shortened
+from dslint.verify.fill import Arguments, fill, fill_hidden, for_cpu, quiet
+from dslint.verify.launch import Outcome, Place, find_job, first_node, launch, visible_gpus
+from dslint.verify.plan import MARK, Plan, Shape, read
+from dslint.verify.spans import merged, shares
+
+ROOT = Path(__file__).parent.parent
+LIVE = all(find_spec(name) is not None for name in ("torch", "deepspeed"))
+AUTO = "auto"
+
+
+# --- what is asked ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text_, bytes_",
+    [("70GB", 70 << 30), ("1.5 TiB", 3 << 39), ("300mb", 300 << 20), ("4096", 4096), ("8k", 8192), ("2G", 2 << 30)],
+)
+def test_sizes(text_: str, bytes_: int) -> None:
+    assert size(text_) == bytes_
+
+
+@given(st.text(max_size=12))
+def test_any_text_is_a_size_or_refused(text_: str) -> None:
+    try:
+        assert size(text_) > 0
+    except ArgumentTypeError as error:
+        assert "not a size" in str(error)
+
+
+@pytest.mark.parametrize(
+    "argv, says",
+    [
+        (["--steps", "3"], "--steps needs --verify"),
+        (["--hf-config", "x"], "--hf-config needs --verify"),
+        (["--verify", "--steps", "0"], "not a whole number"),
+        (["--verify", "--timeout", "-1"], "not a number of seconds"),
+        (["--verify", "--max-memory", "much"], "not a size such as 70GB"),
+        (["--verify", "--device", "tpu"], "invalid choice: 'tpu'"),
+    ],
+)
+def test_usage_errors(capsys: pytest.CaptureFixture[str], argv: list[str], says: str) -> None:
+    assert main([*argv, "ds.json"]) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and says in err and err.count("\n") == 1
+
+
+@pytest.mark.skipif(LIVE, reason="torch and DeepSpeed are installed")
+def test_without_the_extra_one_line_says_how_to_install(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--verify", str(ROOT / "tests/samples/ds_config.json")]) == 2
+    assert "pip install 'deepspeed-lint[verify]'" in capsys.readouterr().err
+
+
+def test_the_install_line(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dslint.verify.command.find_spec", lambda name: None)
+    assert main(["--verify", str(ROOT / "tests/samples/ds_config.json")]) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and "torch is not installed: pip install 'deepspeed-lint[verify]'" in err
+
+
+def test_lint_imports_nothing_that_only_verify_needs() -> None:
+    code = (
+        "import sys; from dslint.cli import main; main(['tests/samples/ds_config.json', '--output', '/dev/null']);"
+        "print(sorted(m for m in sys.modules if m.startswith(('dslint.verify', 'torch', 'subprocess'))))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.stdout.strip() == "['dslint.verify', 'dslint.verify.arguments']"
+
+
+# --- where it runs ------------------------------------------------------------------------------------------
+
+
+TORCHRUN = {"RANK": "1", "WORLD_SIZE": "4", "LOCAL_RANK": "1", "MASTER_ADDR": "h", "MASTER_PORT": "1"}
+SLURM = {"SLURM_PROCID": "3", "SLURM_LOCALID": "1", "SLURM_STEP_NUM_TASKS": "8", "SLURM_JOB_ID": "77"}
+OPEN_MPI = {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_LOCAL_RANK": "1"}
+
+
+def test_a_job_is_found_by_its_launchers_variables() -> None:
+    assert find_job({}) is None
+    assert find_job({"RANK": "1"}) is None
+    assert find_job(TORCHRUN) == Place(4, 1)
+    slurm = find_job({**SLURM, "SLURM_STEP_NODELIST": "gpu[003-004],x"})
+    assert slurm is not None and (slurm.ranks, slurm.rank) == (8, 3)
+    assert slurm.environment["MASTER_ADDR"] == "gpu003" and slurm.environment["LOCAL_RANK"] == "1"
+    assert 20000 <= int(slurm.environment["MASTER_PORT"]) < 40000
+    assert find_job({**SLURM, "SLURM_STEP_NUM_TASKS": "1"}) is None, "one task launches ranks of its own"
+    mpi = find_job({**OPEN_MPI, "OMPI_COMM_WORLD_LOCAL_SIZE": "2"})
+    assert mpi is not None and mpi.environment["MASTER_ADDR"] == "localhost"
+    spread = find_job({**OPEN_MPI, "OMPI_COMM_WORLD_LOCAL_SIZE": "1"})
+    assert spread is not None and spread.environment == {}, "DeepSpeed asks MPI for the address"
+
+
+def test_two_slurm_jobs_on_one_node_do_not_meet() -> None:
+    first, second = (find_job({**SLURM, "SLURM_JOB_ID": job}) for job in ("77", "78"))
+    assert first is not None and second is not None
+    assert first.environment["MASTER_PORT"] != second.environment["MASTER_PORT"]
+
+
+@pytest.mark.parametrize(
+    "nodes, first",
+    [("", ""), ("n1", "n1"), ("n1,n2", "n1"), ("n[01-04,7]", "n01"), ("a[3]b,c", "a3b"), ("x-[9,10]", "x-9")],
+)
+def test_first_node(nodes: str, first: str) -> None:
+    assert first_node(nodes) == first
+
+
+def test_visible_gpus(tmp_path: Path) -> None:
+    for name in ("nvidia0", "nvidia1", "nvidiactl", "null"):
+        (tmp_path / name).touch()
+    assert visible_gpus({}, tmp_path) == 2
+    assert visible_gpus({"CUDA_VISIBLE_DEVICES": "1"}, tmp_path) == 1
+    assert visible_gpus({"CUDA_VISIBLE_DEVICES": ""}, tmp_path) == 0
+    assert visible_gpus({"CUDA_VISIBLE_DEVICES": "-1"}, tmp_path) == 0
+    assert visible_gpus({}, tmp_path / "missing") == 0
+
+
+def test_hostfile(tmp_path: Path) -> None:
+    path = tmp_path / "hosts"
+    path.write_text("# two nodes\nn1 slots=4\n\nn2 slots=4 # slow\n")
+    assert hostfile_slots(path) == 8
+    for content, says in (("", "names no host"), ("n1\n", "has no slots=N"), ("n1 slots=x\n", "has no slots=N")):
+        path.write_text(content)
+        with pytest.raises(Exception, match=says):
+            hostfile_slots(path)
+
+
+def test_a_plan_reaches_the_worker_whole(tmp_path: Path) -> None:
+    plan = Plan(config={"a": [1, "\u2028"]}, shape=Shape(hidden=8), fill_hidden=("x",), steps=3)
+    plan.write(tmp_path / "plan.json")
+    assert read(str(tmp_path / "plan.json")) == plan
+    assert read(plan.encode()) == plan
+
+
+# --- what is trained ----------------------------------------------------------------------------------------
+
+
+HF = {
+    "train_batch_size": AUTO,
+    "train_micro_batch_size_per_gpu": AUTO,
+    "gradient_accumulation_steps": AUTO,
+    "gradient_clipping": AUTO,
+    "bf16": {"enabled": AUTO},
+    "fp16": {"enabled": AUTO},
+    "optimizer": {
+        "type": "AdamW",
+        "params": {"lr": AUTO, "betas": AUTO, "eps": AUTO, "weight_decay": AUTO},
+    },
+    "scheduler": {
+        "type": "WarmupDecayLR",
+        "params": {
+            "total_num_steps": AUTO,
+            "warmup_min_lr": AUTO,
+            "warmup_max_lr": AUTO,
+            "warmup_num_steps": AUTO,
+        },
+    },
+    "zero_optimization": {
+        "stage": 2,
+        "reduce_bucket_size": AUTO,
+        "stage3_prefetch_bucket_size": AUTO,
+        "stage3_param_persistence_threshold": AUTO,
+    },
+}
+
+
+def test_auto_is_filled_as_hf_trainer_fills_it() -> None:
+    filled = fill(HF, "hf", Arguments(ranks=2, micro_batch=3, accumulation=4))
+    config = filled.config
+    assert config["train_batch_size"] == 24 and config["train_micro_batch_size_per_gpu"] == 3
+    assert config["optimizer"]["params"] == {"lr": 5e-5, "betas": [0.9, 0.999], "eps": 1e-8, "weight_decay": 0.0}
+    assert config["bf16"] == {"enabled": True} and config["fp16"] == {"enabled": False}
+    assert config["scheduler"]["params"]["warmup_num_steps"] == 1
+    assert set(filled.hidden) == {
+        "zero_optimization.reduce_bucket_size",
+        "zero_optimization.stage3_prefetch_bucket_size",
+        "zero_optimization.stage3_param_persistence_threshold",
+    }
+    assert all(change.filled and change.why for change in filled.changes)
+    assert HF["train_batch_size"] == AUTO, "the file's data is left alone"
+
+
+def test_hidden_size_fills_the_keys_of_stage_3_only_there() -> None:
+    names = fill(HF, "hf", Arguments()).hidden
+    for stage, prefetch in ((2, AUTO), (3, 90)):
+        config = {"zero_optimization": {**HF["zero_optimization"], "stage": stage}}  # type: ignore[dict-item]
+        fill_hidden(config, names, 10, "hf")
+        assert config["zero_optimization"]["reduce_bucket_size"] == 100
+        assert config["zero_optimization"]["stage3_prefetch_bucket_size"] == prefetch
+
+
+def test_raw_deepspeed_fills_nothing() -> None:
+    filled = fill(HF, "raw", Arguments())
+    assert filled.config == HF and not filled.changes and not filled.hidden
+
+
+def test_what_the_run_is_known_to_pass_wins() -> None:
+    filled = fill(HF, "hf", Arguments(), known=lambda path: 3e-4 if path[-1] == "lr" else _unknown())
+    assert filled.config["optimizer"]["params"]["lr"] == 3e-4
+    assert filled.config["gradient_clipping"] == 1.0
+
+
+def _unknown() -> Any:
+    from dslint.expression import UNKNOWN
+
+    return UNKNOWN
+
+
+def test_cpu_replaces_what_only_cuda_has() -> None:
+    config = {
+        "optimizer": {"type": "OneBitAdam", "params": {"lr": 1e-3, "freeze_step": 9}},
+        "zero_optimization": {
+            "stage": 3,
+            "offload_param": {"device": "nvme", "nvme_path": "/n", "pin_memory": True},
+            "zero_quantized_weights": True,
+        },
+        "fp16": {"enabled": True},
+    }
+    out, changes = for_cpu(config)
+    assert out["optimizer"] == {"type": "AdamW", "params": {"lr": 1e-3}}
+    assert out["zero_optimization"]["offload_param"] == {"device": "cpu", "pin_memory": True}
+    assert out["zero_optimization"]["zero_quantized_weights"] is False
+    assert out["fp16"] == {"enabled": True}, "fp16 runs on the CPU as fp16"
+    assert [c.path for c in changes] == [
+        "optimizer.type",
+        "zero_optimization.offload_param.device",
+        "zero_optimization.zero_quantized_weights",
+    ]
+    assert for_cpu({"optimizer": {"type": "AdamW"}}) == ({"optimizer": {"type": "AdamW"}}, [])
+
+
+def test_a_verification_writes_into_nobodys_dashboard() -> None:
+    out, changes = quiet({"wandb": {"enabled": True}, "tensorboard": {"enabled": False}, "train_batch_size": 1})
+    assert out == {"tensorboard": {"enabled": False}, "train_batch_size": 1}
+    assert [c.path for c in changes] == ["wandb"]
+
+
+def test_another_stage_drops_the_offloads_it_does_not_have() -> None:
+    config = {
+        "zero_optimization": {"stage": 3, "offload_param": {"device": "cpu"}, "offload_optimizer": {"device": "cpu"}}
+    }
+    assert with_stage(config, 2)["zero_optimization"] == {"stage": 2, "offload_optimizer": {"device": "cpu"}}
+    assert with_stage(config, 0)["zero_optimization"] == {"stage": 0}
+    assert with_stage({}, 1) == {"zero_optimization": {"stage": 1}}
+    assert finite({"steps_per_print": float("inf"), "a": [float("nan"), 1]}) == {"a": [None, 1]}
+
+
+# --- why it failed ------------------------------------------------------------------------------------------
+
+
+def line(event: str, rank: int = 0, at: float = 0.0, **more: Any) -> dict[str, Any]:
+    return {"event": event, "rank": rank, "time": at, **more}
+
+
+def error(kind: str, message: str, rank: int = 0, at: float = 0.0, phase: str = "step", **more: Any) -> dict[str, Any]:
+    return line("error", rank, at, type=kind, message=message, phase=phase, frames=[], where="", **more)
+
+
+def failed(*lines: dict[str, Any], ending: str = "failed", **more: Any) -> Failure:
+    ranks: dict[int, list[dict[str, Any]]] = {}
+    for told in lines:
+        ranks.setdefault(told["rank"], []).append(told)
+    return diagnose(Outcome(ending, ranks, more.pop("dead", {}), 1.0, **more), 60.0)
+
+
+def test_the_first_real_error_counts_not_what_it_caused() -> None:
+    failure = failed(
+        error("RuntimeError", "[gloo] Connection closed by peer [127.0.0.1]:1", rank=0, at=1.0),
+        error("ValueError", "bad betas\nmore", rank=1, at=2.0, phase="initialize"),
+    )
+    assert failure == Failure("crash", "initialize", 1, "ValueError: bad betas", "initialize")
+
+
+@pytest.mark.parametrize(
+    "kind, message, expected",
+    [
+        ("OutOfMemoryError", "CUDA out of memory. Tried to allocate 2.00 GiB", "memory"),
+        ("RuntimeError", "[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried", "memory"),
+        ("RuntimeError", "CUDA error: out of memory", "memory"),
+        ("MemoryError", "", "memory"),
+        ("RuntimeError", "Unable to JIT load the async_io op", "cannot"),
+        ("ModuleNotFoundError", "No module named 'apex'", "cannot"),
+        ("AssertionError", "Check batch related parameters", "crash"),
+        ("TypeError", "FusedAdam.__init__() got an unexpected keyword argument 'lrr'", "crash"),
+    ],
+)
+def test_kinds_of_errors(kind: str, message: str, expected: str) -> None:
+    assert failed(error(kind, message)).kind == expected
+
+
+def test_what_says_nothing_about_the_config_is_no_verdict() -> None:
+    assert failed(error("Unusable", "4 GPUs asked on this node, 1 visible", cannot=True)).verdict is False
+    assert failed(error("RuntimeError", "NCCL has no socket", phase="connect")).verdict is False
+    nothing = failed(tail="Traceback\nOSError: no space left")
+    assert nothing.kind == "cannot" and "no space left" in nothing.message
+
+
+def test_a_killed_rank_is_named_although_another_complained() -> None:
+    failure = failed(
+        line("phase", 1, phase="step"),
+        error("RuntimeError", "Connection reset by peer", rank=0, at=3.0),
+        dead={1: -signal.SIGKILL},
+    )
+    assert (failure.kind, failure.rank, failure.phase) == ("killed", 1, "step")
+    assert "ended by SIGKILL" in failure.message
+
+
+def test_a_hang_shows_the_rank_that_is_behind() -> None:
+    failure = failed(
+        line("phase", 0, phase="step"),
+        line("phase", 1, phase="warm-up"),
+        ending="timeout",
+        stacks={1: 'Stack (most recent call first):\n  File "/x/torch/nn/modules/linear.py", line 9 in forward\n'},
+    )
+    assert (failure.kind, failure.rank) == ("hang", 1)
+    assert failure.message == "not finished after 60 s, last seen at modules/linear.py:9 in forward"
+    early = failed(line("phase", 0, phase="import"), ending="timeout")
+    assert early.kind == "cannot", "nothing was learned about the config"
+
+
+def test_innermost_frame_is_not_our_own() -> None:
+    stack = '  File "/a/dslint/verify/worker.py", line 1 in faults\n  File "/b/torch/x.py", line 2 in wait\n'
+    assert innermost(stack) == "torch/x.py:2 in wait"
+    assert innermost("") == ""
+
+
+@pytest.mark.parametrize(
+    "message, short",
+    [
+        ("", ""),
+        ("one\ntwo", "one"),
+        ("The batch is wrong:\n  8 != 4", "The batch is wrong: 8 != 4"),
+        ("1 validation error for DeepSpeedZeroConfig\nstage\n  Input should be", "DeepSpeedZeroConfig: stage: Input"),
+        ("x" * 400, "..."),
+    ],
+)
+def test_messages_are_cut_to_what_says_something(message: str, short: str) -> None:
+    assert short in shortened(message) and len(shortened(message)) <= 300
+
+
+# --- starting and ending, with a stand-in for the launcher --------------------------------------------------
+
+
+STAND_IN = """
+import json, os, signal, sys, time
+from pathlib import Path
+folder = Path(sys.argv[1]).parent
+def tell(event, rank=0, **more):
+    with open(folder / f"rank{rank}.jsonl", "a") as file:
+        file.write(json.dumps({"event": event, "rank": rank, "time": time.time(), **more}) + "\\n")
+for rank in (0, 1):
+    tell("begin", rank, pid=os.getpid(), host="h", address="localhost", port="123")
+"""
+
+
+@pytest.fixture
+def stand_in(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+    """Runs a script in the launcher's place; temporary files go to tmp_path/tmp."""
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    stages: list[str] = []
+
+    def run(script: str, timeout: float = 30.0) -> tuple[Outcome, list[str]]:
+        path = tmp_path / "stand_in.py"
+        path.write_text(STAND_IN + script)
+        monkeypatch.setattr(
+            launching, "command", lambda plan, place, folder: [sys.executable, str(path), str(folder / "plan.json")]
+        )
+        return launch(Plan(config={}), Place(2), timeout, stages.append), stages
+
+    return run
+
+
+def left_behind(folder: Path) -> list[str]:
+    """What a run left: temporary files besides logs, and processes whose temporary folder this was."""
+    files = [p.name for p in folder.iterdir() if p.suffix != ".log"]
+    mark = f"TMPDIR={folder}".encode()
+    processes = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            environ = (entry / "environ").read_bytes()
+            if mark in environ and launching.RUN_ID.encode() in environ:
+                processes.append((entry / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+        except OSError:
+            continue
+    return files + processes
+
+
+def test_results_of_every_rank_come_back_and_nothing_stays(stand_in: Any, tmp_path: Path) -> None:
+    outcome, stages = stand_in(
+        "tell('phase', phase='build', detail='')\ntime.sleep(0.3)\n"
+        "for rank in (0, 1): tell('result', rank, value=rank)\n"
+    )
+    assert outcome.ending == "done" and [r["value"] for r in outcome.results().values()] == [0, 1]
+    assert "building the model" in stages and outcome.log == ""
+    assert left_behind(tmp_path / "tmp") == [] and list((tmp_path / "tmp").iterdir()) == []
+
+
+def test_a_rank_without_a_result_is_a_failure(stand_in: Any) -> None:
+    outcome, _ = stand_in("tell('result', 0)\nprint('some chatter')\n")
+    assert outcome.ending == "failed" and outcome.tail == "some chatter"
+    assert "some chatter" in Path(outcome.log).read_text()
+
+
+def test_the_launchers_summary_names_the_dead(stand_in: Any) -> None:
+    outcome, _ = stand_in("print(f'exitcode  : -9 (pid: {os.getpid()})')\nsys.exit(1)\n")
+    assert outcome.dead and set(outcome.dead.values()) == {-9}
+
+
+def test_the_timeout_ends_everything(stand_in: Any, tmp_path: Path) -> None:
+    began = time.monotonic()
+    outcome, _ = stand_in(
+        "import subprocess\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'], start_new_session=True)\n"
+        "tell('phase', phase='step', detail='')\ntime.sleep(60)\n",
+        timeout=1.0,
+    )
+    assert outcome.ending == "timeout" and time.monotonic() - began < 25
+    assert left_behind(tmp_path / "tmp") == []
+
+
+def test_an_interruption_ends_everything(stand_in: Any, tmp_path: Path) -> None:
+    import threading
+
+    threading.Timer(1.0, lambda: os.kill(os.getpid(), signal.SIGTERM)).start()
+    with pytest.raises(KeyboardInterrupt):
+        stand_in("time.sleep(60)\n")
+    assert left_behind(tmp_path / "tmp") == []
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL, "handlers are put back"
+
+
+def test_ranks_that_hang_after_one_failed_are_not_waited_for(stand_in: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr(launching, "AFTER_ERROR", 0.5)
+    outcome, _ = stand_in("tell('error', 1, phase='step', type='ValueError', message='x')\ntime.sleep(60)\n")
+    assert outcome.ending == "failed" and outcome.seconds < 25
+
+
+def test_lines_in_a_shared_log_are_told_from_chatter(tmp_path: Path) -> None:
+    told = json.dumps(line("phase", 1, phase="build", detail=""))
+    (tmp_path / "log").write_text(f"node1: noise\nnode1: {MARK}{told}\nnode2: {MARK}{{broken\n{MARK}{told}")
+    reader = launching.Reader(tmp_path, Place(2, hostfile="h"))
+    reader.read()
+    assert reader.lines == {1: [json.loads(told)]}, "an unfinished line waits"
+
+
+def test_segments_in_shared_memory_are_swept(tmp_path: Path) -> None:
+    shared = tmp_path / "shm"
+    shared.mkdir()
+    mine = shared / f"deepspeed_allreduce_buffer_{os.getuid()}_localhost_123_1"
+    others = shared / f"deepspeed_allreduce_buffer_{os.getuid()}_localhost_124_1"
+    mine.touch()
+    others.touch()
+    begin = line("begin", 1, address="localhost", port="123", pid=1)
+    (tmp_path / "rank1.jsonl").write_text(json.dumps(begin) + "\n")
+    launching.sweep(tmp_path, shared)
+    assert list(shared.iterdir()) == [others], "another run's segments stay"
+
+
+# --- what it means ------------------------------------------------------------------------------------------
+
+
+def step(**more: Any) -> dict[str, Any]:
+    return {
+        "seconds": 2.0,
+        "forward": 0.5,
+        "backward": 1.0,
+        "step": 0.5,
+        "loss": 3.0,
+        "gradient_norm": 1.0,
+        "skipped": False,
+        "lr": 1e-4,
+        "blocked": 0.5,
+        "collectives": {"all_reduce": {"calls": 2, "bytes": 2048}},
+        **more,
+    }
+
+
+def measured(device: str = "cuda", **more: Any) -> dict[str, Any]:
+    """What a rank tells."""
+    gpu = {"name": "H", "total": 80 * GIB, "outside": GIB} if device == "cuda" else None
+    phase = {"allocated_peak": 10 * GIB, "reserved_peak": 12 * GIB, "device_used": 13 * GIB} if gpu else {}
+    return {
+        "phases": {"forward": {**phase, "host_rss_peak": 2 * GIB, "host_rss": GIB}},
+        "items": {
+            when: {"device": {"weights": GIB}, "host": {}, "pinned": {}} for when in ("init", "backward", "steady")
+        },
+        **({"allocated_steady": 8 * GIB} if gpu else {}),
+        "warm_up_seconds": 3.0,
+        "steps": [step()],
+        "share": {"communication": 0.5, "exposed": 0.2, "how": "profiler"},
+        "samples_per_step": 8,
+        "tokens_per_step": 1024,
+        "changed": True,
+        "skipped_steps": 0,
+        "engine": {"optimizer": "FusedAdam", "dtype": "bf16"},
+        "model": {"parameters": 10**9, "layers": 2, "hidden": 8, "sequence": 128, "micro_batch": 4, "accumulation": 1},
+        "versions": {"torch": "2", "deepspeed": "0.19.8"},
+        "gpu": gpu,
+        **more,
+    }
+
+
+def findings(summary: dict[str, Any], gates: Gates = Gates(), static: Any = ()) -> list[str]:
+    config = configure_text({"train_batch_size": 4})
+    judge = Judge(load(), config)
+    judge.trained(summary, static, gates)
+    return [f.name for f in judge.findings]
+
+
+def configure_text(data: dict[str, Any]) -> Any:
+    from dslint.formats import read_bytes
+
+    return configure(read_bytes(json.dumps(data).encode(), "ds.json"), Options(newest(), trainer="raw", gpus=2))
+
+
+def test_the_summary_takes_the_slowest_rank_and_the_median_step() -> None:
+    fast, slow = ([step(seconds=s) for s in times] for times in ((1.0, 1.0, 9.0), (2.0, 4.0, 2.0)))
+    summary = summarize({0: measured(steps=fast), 1: measured(steps=slow)}, "cuda")
+    assert summary["step_seconds"] == 4.0 and summary["samples_per_second"] == 2.0
+    assert summary["ranks"][0]["device_total_gib"] == 13.0, "reserved at most, and what lies outside"
+    assert summary["tflops_per_gpu"] == pytest.approx(1024 * (6e9 + 6 * 2 * 8 * 128) / 4 / 2 / 1e12, rel=1e-3)
+    json.dumps(summary, allow_nan=False)
+
+
+def test_gates() -> None:
+    summary = summarize({0: measured()}, "cuda")
+    assert findings(summary) == []
+    assert findings(summary, Gates(memory=13 * GIB, throughput=4.0)) == []
+    assert findings(summary, Gates(memory=13 * GIB - 1, throughput=4.1)) == ["memory-gate", "throughput-gate"]
+    on_cpu = summarize({0: measured("cpu")}, "cpu")
+    assert findings(on_cpu, Gates(memory=GIB)) == ["memory-gate"], "on the CPU the resident memory counts"
+
+
+def test_communication_above_30_percent_is_a_finding_on_gpus_only() -> None:
+    bound = {"communication": 0.6, "exposed": 0.31, "how": "profiler"}
+    assert findings(summarize({0: measured(share=bound), 1: measured()}, "cuda")) == ["communication-bound"]
+    assert findings(summarize({0: measured("cpu", share=bound)}, "cpu")) == []
+
+
+@pytest.mark.parametrize(
+    "more, names",
+    [
+        ({"steps": [step(loss=float("nan"))]}, ["nothing-learned"]),
+        ({"changed": False}, ["nothing-learned"]),
+        ({"changed": False, "skipped_steps": 2}, ["nothing-learned"]),
+        ({"changed": False, "steps": [step(lr=0.0)]}, []),
+        ({"skipped_steps": 1}, []),
+    ],
+)
+def test_steps_that_teach_nothing(more: dict[str, Any], names: list[str]) -> None:
+    assert findings(summarize({0: measured(**more)}, "cuda")) == names
+
+
+def test_an_error_that_did_not_happen_is_owned_up_to() -> None:
+    report = lint_text({"train_batch_size": 4, "zero_optimization": {"stage": 7}})
+    assert findings(summarize({0: measured()}, "cuda"), static=report.findings) == ["error-not-confirmed"]
+    judge = Judge(load(), configure_text({}))
+    crash = Failure("crash", "initialize", 0, "boom", "initialize")
+    assert judge.failure(crash, report.findings, ()) == "DS107" and judge.findings == []
+    assert judge.failure(crash, (), ()) == "" and [f.code for f in judge.findings] == ["DS790"]
+
+
+def lint_text(data: dict[str, Any]) -> Any:
+    from dslint.lint import lint
+
+    return lint(json.dumps(data).encode(), "ds.json", Options(newest(), trainer="raw", gpus=2), load())
+
+
+def test_a_value_the_engine_does_not_use_is_a_broken_promise() -> None:
+    config = configure_text({"train_batch_size": 4, "zero_optimization": {"stage": 2, "reduce_bucket_size": 100}})
+    used = {"zero_optimization": {"stage": 2, "reduce_bucket_size": 100, "overlap_comm": False}}
+    assert list(differences(used, config)) == []
+    used["zero_optimization"]["overlap_comm"] = True
+    assert list(differences({**used, "optimizer.reduce_bucket_size": 50}, config)) == [
+        "zero_optimization.overlap_comm: promised false, used true",
+        "the optimizer's reduce bucket: promised 100, used 50",
+    ]
+
+
+def test_the_report_has_a_row_for_everything() -> None:
+    summary = {
+        **summarize({0: measured(), 1: measured()}, "cuda"),
+        "model_name": "m",
+        "spare_gib": 67.0,
+        "filled": {"bf16.enabled": True},
+        "changes": [{"key": "optimizer.type", "value": "AdamW", "why": "because"}],
+        "notes": ["a note"],
+        "compared": [{"what": "weights", "measured_bytes": GIB, "predicted_bytes": GIB // 2, "error": -0.5}],
+    }
+    said = "\n".join(text.lines(summary))
+    for words in (
+        "it trains on 2 H processes, fits with 67.0 GiB to spare",
+        "bf16.enabled true",
+        "optimizer.type = AdamW: because",
+        "a note",
+        "2 s (forward 0.5, backward 1, optimizer 0.5; 1 step; warm-up 3)",
+        "4 samples/s, 512 tokens/s, 1.536 TFLOP/s a GPU",
+        "all_reduce 2 x, 2 KiB; 50% of a step, 20% not hidden",
+        "loss 3, gradient norm 1, weights changed, FusedAdam, bf16",
+        "allocated 10.00 GiB at most, 8.00 between steps; reserved 12.00; on the device 13.00 of 80.00",
+        "1 GiB      512 MiB  -50.0%",
+    ):
+        assert words in said, said
+
+
+def test_the_table_gives_ratios() -> None:
+    first = summarize({0: measured()}, "cuda")
+    second = summarize({0: measured(steps=[step(seconds=1.0)])}, "cuda")
+    rows = text.table(
+        [
+            {"name": "a", "summary": first, "why": ""},
+            {"name": "b", "summary": second, "why": ""},
+            {"name": "c", "summary": None, "why": "not run: DS401"},
+        ]
+    )
+    assert rows[2].split() == ["a", "2", "1.00", "4", "10", "1.00"]
+    assert rows[3].split() == ["b", "1", "0.50", "8", "10", "1.00"]
+    assert rows[4].strip() == "c                         not run: DS401"
+
+
+spans_of_time = st.lists(st.tuples(st.integers(0, 40), st.integers(1, 9)).map(lambda t: (t[0], t[0] + t[1])))
+
+
+@given(spans_of_time, spans_of_time)
+def test_shares_of_time_agree_with_counting(communication: Any, computation: Any) -> None:
+    busy = {i for start, end in communication for i in range(start, end)}
+    other = {i for start, end in computation for i in range(start, end)}
+    found = shares(communication, computation, 50.0)
+    assert found["communication"] == pytest.approx(len(busy) / 50)
+    assert found["exposed"] == pytest.approx(len(busy - other) / 50)
+    assert all(a[1] < b[0] for a, b in zip(merged(communication), merged(communication)[1:]))
+
+
+# --- real training ------------------------------------------------------------------------------------------
+
+
+live = pytest.mark.skipif(not LIVE, reason="torch and DeepSpeed are not installed")
+P = 172_352
+"""Parameters of the built-in small model."""
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A directory to run in; afterwards nothing of a run may be left but logs."""
+    temporary = tmp_path / "t"
+    temporary.mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "lo")
+    monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
+    if "TORCH_EXTENSIONS_DIR" not in os.environ:  # the operators that tests/oracle/train.py has built
+        cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+        release = f"deepspeed-{metadata.version('deepspeed')}-torch-{metadata.version('torch')}"
+        folder = os.path.join(cache, "deepspeed-oracle", release)
+        os.makedirs(folder, exist_ok=True)
+        monkeypatch.setenv("TORCH_EXTENSIONS_DIR", folder)
+    segments = set(Path("/dev/shm").glob("deepspeed_allreduce_buffer*"))
+    yield tmp_path
+    assert left_behind(temporary) == []
+    assert set(Path("/dev/shm").glob("deepspeed_allreduce_buffer*")) - segments == set()
+
+
+def write(config: dict[str, Any], name: str = "ds.json") -> str:
+    Path(name).write_text(json.dumps(config, indent=1))
+    return name
+
+
+def verify(config: dict[str, Any], *flags: str, gpus: int = 2) -> tuple[int, dict[str, Any]]:
+    """The exit code and the JSON report of a verification on CPU ranks."""
+    where = ["--device", "cpu", "--gpus", str(gpus), "--timeout", "300"]
+    argv = ["--verify", *where, write(config), "--format", "json", "--output", "report.json"]
+    code = main([*argv, *flags])
+    return code, json.loads(Path("report.json").read_text())["files"][0]
+
+
+def codes(file: dict[str, Any]) -> set[str]:
+    return {finding["code"] for finding in file["findings"]}
+
+
+def tensors(file: dict[str, Any], when: str) -> dict[str, int]:
+    """Bytes by item of rank 0, checked to be the same in the others."""
+    ranks = [rank["tensors_bytes"][when]["host"] for rank in file["verify"]["ranks"]]
+    for item in ("weights", "master", "moments", "gradients"):
+        sizes = [rank.get(item, 0) for rank in ranks]
+        assert max(sizes) <= 1.02 * min(sizes) + 16, (item, sizes)
+    return dict(ranks[0])
+
+
+def close(sizes: dict[str, int], **expected: float) -> None:
+    for item, size_ in expected.items():
+        assert sizes.get(item, 0) == pytest.approx(size_, rel=0.02, abs=64), (item, sizes)
+
+
+def predicted_within_2_percent(file: dict[str, Any]) -> None:
+    compared = file["verify"]["compared"]
+    assert len(compared) >= 3
+    wrong = [row for row in compared if row["error"] is not None and abs(row["error"]) > 0.02]
+    assert wrong == []
+
+
+@live
+@pytest.mark.slow
+@pytest.mark.live
+class TestTrains:
+    """Configs that train, with the bytes that each item must have (P parameters, 2 ranks)."""
+
+    def test_stage_0_fp32(self, place: Path) -> None:
+        code, file = verify({"train_batch_size": 4}, "--steps", "2")
+        found = file["verify"]
+        assert code == 0 and found["ok"] and not codes(file) & {"DS790", "DS793", "DS794", "DS799"}
+        assert found["steps"] == 2 and found["parameters_changed"] and found["loss"] > 0
+        assert found["tokens_per_second"] > 0 and [r["rank"] for r in found["ranks"]] == [0, 1]
+        close(tensors(file, "steady"), weights=4 * P, moments=8 * P, master=0)
+        predicted_within_2_percent(file)
+
+    def test_stage_1_bf16_accumulating(self, place: Path) -> None:
+        config = {
+            "train_batch_size": 8,
+            "gradient_accumulation_steps": 2,
+            "bf16": {"enabled": True},
+            "zero_optimization": {"stage": 1},
+        }
+        code, file = verify(config)
+        assert code == 0 and file["verify"]["model"]["accumulation"] == 2
+        assert file["verify"]["dtype"] == "bf16" and "DS794" not in codes(file)
+        close(tensors(file, "steady"), weights=2 * P, master=4 * P / 2, moments=8 * P / 2)
+        predicted_within_2_percent(file)
+
+    def test_stage_2_as_hf_trainer_fills_it(self, place: Path) -> None:
+        code, file = verify(HF, "--steps", "2")
+        found = file["verify"]
+        assert code == 0 and file["trainer"] == "hf" and found["filled"]["optimizer.params.lr"] == 5e-05
+        assert found["optimizer"] == "FusedAdam" and found["parameters_changed"]
+        assert "DS794" not in codes(file), file["findings"]
+        close(tensors(file, "steady"), weights=2 * P, master=4 * P / 2, moments=8 * P / 2)
+        close(tensors(file, "backward"), gradients=2 * P / 2)
+        predicted_within_2_percent(file)
+
+    def test_stage_3_of_a_hugging_face_config(self, place: Path) -> None:
+        if find_spec("transformers") is None:
+            pytest.skip("transformers is not installed")
+        shape = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4}
+        Path("config.json").write_text(json.dumps({"model_type": "llama", "vocab_size": 256, **shape}))
+        zero = {"stage": 3, "stage3_param_persistence_threshold": 100, "reduce_bucket_size": 100_000}
+        config = {"train_batch_size": 4, "bf16": {"enabled": True}, "zero_optimization": zero}
+        code, file = verify(config, "--hf-config", "config.json")
+        p = file["verify"]["model"]["parameters"]
+        assert code == 0 and p == 2 * 256 * 64 + 2 * (4 * 64 * 64 + 3 * 64 * 128 + 128) + 64
+        close(
+            tensors(file, "steady"),
+            weights=2 * p / 2,
+            master=4 * p / 2,
+            moments=8 * p / 2,
+            gradients=2 * p / 2,
+            buckets=2 * 100_000,
+        )
+        predicted_within_2_percent(file)
+
+    def test_stage_3_bf16(self, place: Path) -> None:
+        zero = {"stage": 3, "stage3_param_persistence_threshold": 100, "reduce_bucket_size": 100_000}
+        code, file = verify({"train_batch_size": 4, "bf16": {"enabled": True}, "zero_optimization": zero})
+        assert code == 0
+        close(tensors(file, "steady"), weights=P, master=2 * P, moments=4 * P, gradients=P, buckets=200_000)
+        predicted_within_2_percent(file)
+
+    def test_optimizer_offloaded_in_fp16(self, place: Path) -> None:
+        config = {
+            "train_batch_size": 4,
+            "fp16": {"enabled": True},
+            "optimizer": {"type": "Adam", "params": {"lr": 1e-3}},
+            "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}},
+        }
+        code, file = verify(config)
+        found = file["verify"]
+        assert code == 0 and found["optimizer"] == "DeepSpeedCPUAdam" and found["dtype"] == "fp16"
+        close(tensors(file, "steady"), weights=2 * P, moments=8 * P / 2, master=4 * P / 2)
+        predicted_within_2_percent(file)
+
+    def test_a_module_of_ones_own_against_another_config(self, place: Path) -> None:
+        Path("mine.py").write_text(
+            "import itertools, torch\n"
+            "class Net(torch.nn.Module):\n"
+            "    def __init__(self):\n"
+            "        super().__init__()\n"
+            "        self.inner = torch.nn.Linear(8, 1)\n"
+            "    def forward(self, x):\n"
+            "        return self.inner(x).pow(2).mean()\n"
+            "def make():\n"
+            "    return Net(), itertools.repeat({'x': torch.ones(2, 8)})\n"
+        )
+        write({"train_batch_size": 2, "zero_optimization": {"stage": 1}}, "other.json")
+        flags = ["--module", "mine:make", "--against", "other.json", "--steps", "2", "--min-throughput", "1e8"]
+        code, file = verify({"train_batch_size": 2}, *flags, gpus=1)
+        assert code == 1 and codes(file) == {"DS798"} and file["verify"]["model"]["parameters"] == 9
+        other = json.loads(Path("report.json").read_text())["files"][1]
+        names = [row["name"] for row in other["compared"]["configs"]]
+        assert names == ["ds.json", "other.json"] and all(r["summary"] for r in other["compared"]["configs"])
+
+
+@live
+@pytest.mark.slow
+@pytest.mark.live
+class TestFails:
+    """Runs that do not end well; the fixture checks that nothing of them is left."""
+
+    def test_static_errors_start_nothing(self, place: Path) -> None:
+        began = time.monotonic()
+        code, file = verify({"train_batch_size": 4, "zero_optimization": {"stage": 7}})
+        assert code == 1 and "verify" not in file and time.monotonic() - began < 5
+
+    def test_a_crash_in_initialize_confirms_the_error(self, place: Path) -> None:
+        config = {"train_batch_size": 4, "optimizer": {"type": "AdamW", "params": {"lr": 1e-3, "betas": [0.9, 2]}}}
+        code, file = verify(config, "--force")
+        failure = file["verify"]["failure"]
+        assert code == 1 and not file["verify"]["ok"]
+        assert failure["kind"] == "crash" and failure["phase"] == "initialize" and "beta" in failure["message"]
+        assert failure["confirms"] or "DS790" in codes(file)
+        assert "Traceback" in Path(failure["log"]).read_text()
+
+    def test_a_crash_that_no_rule_foresaw(self, place: Path) -> None:
+        Path("broken.py").write_text(
+            "import itertools, torch\n"
+            "class Net(torch.nn.Module):\n"
+            "    def __init__(self):\n"
+            "        super().__init__()\n"
+            "        self.inner = torch.nn.Linear(8, 1)\n"
+            "    def forward(self, x):\n"
+            "        raise ValueError('no such luck')\n"
+            "def make():\n"
+            "    return Net(), itertools.repeat((torch.ones(2, 8),))\n"
+        )
+        code, file = verify({"train_batch_size": 2}, "--module", "broken:make", gpus=1)
+        (finding,) = [f for f in file["findings"] if f["code"] == "DS790"]
+        assert code == 1 and "ValueError: no such luck" in finding["message"] and finding["phase"] == "step"
+
+    def test_out_of_memory(self, place: Path) -> None:
+        config = {"train_batch_size": 4, "bf16": {"enabled": True}, "zero_optimization": {"stage": 3}}
+        code, file = verify(config, "--memory-limit", "300MB")
+        failure = file["verify"]["failure"]
+        assert code == 1 and failure["kind"] == "memory" and "DS791" in codes(file)
+        assert failure["phase"] == "initialize", "the gigabyte of reduce bucket is allocated there"
+        assert "reduce_bucket_size" in file["verify"]["advice"][0]
+
+    def test_a_killed_rank(self, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("DSLINT_VERIFY_FAULT", "kill 1 step")
+        code, file = verify({"train_batch_size": 4, "zero_optimization": {"stage": 1}})
+        failure = file["verify"]["failure"]
+        assert code == 1 and "DS792" in codes(file)
+        assert (failure["kind"], failure["rank"], failure["phase"]) == ("killed", 1, "step")
+
+    def test_a_hang(self, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("DSLINT_VERIFY_FAULT", "hang 1 warm-up")
+        code, file = verify({"train_batch_size": 4}, "--timeout", "25")
+        failure = file["verify"]["failure"]
+        assert "not finished after 25 s" in failure["message"]
+        if failure["kind"] == "hang":  # on a slow machine the processes may not have come so far
+            assert code == 1 and (failure["rank"], failure["phase"]) == (1, "warm-up")
+        else:
+            assert code == 2
+
+    def test_a_request_that_cannot_be_met(self, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        code, file = verify({"train_batch_size": 4}, "--module", "nowhere:make")
+        assert code == 2 and file["verify"]["failure"]["kind"] == "cannot"
+        assert "could not verify: --module nowhere:make: No module named 'nowhere'" in capsys.readouterr().err
+        if not visible_gpus(os.environ):
+            assert main(["--verify", "--device", "cuda", "--gpus", "4", "ds.json"]) == 2
+            assert "4 GPUs asked, 0 visible" in capsys.readouterr().err
+
+    @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+    def test_an_interrupted_run(self, place: Path, how: signal.Signals) -> None:
+        """Ctrl-C, and the end of the parent without any chance to clean up."""
+        process = background(write({"train_batch_size": 4}), "--steps", "100000")
+        deadline = time.monotonic() + 120
+        while not any('"warm-up"' in p.read_text() for p in (place / "t").glob("*/rank0.jsonl")):
+            assert time.monotonic() < deadline and process.poll() is None, process.communicate()
+            time.sleep(0.1)
+        process.send_signal(how)
+        _, err = process.communicate(timeout=60)
+        if how is signal.SIGINT:
+            assert process.returncode == 2 and err == "dslint: interrupted\n"
+        else:
+            while left := [x for x in left_behind(place / "t") if "dslint" in x and "verify-" not in x[:14]]:
+                assert time.monotonic() < deadline + 60, left
+                time.sleep(0.2)
+            for folder in (place / "t").iterdir():
+                shutil.rmtree(folder)
+
+    def test_two_at_the_same_time(self, place: Path) -> None:
+        names = [write({"train_batch_size": 4, "zero_optimization": {"stage": s}}, f"{s}.json") for s in (1, 2)]
+        running = [background(name) for name in names]
+        for process in running:
+            out, err = process.communicate(timeout=300)
+            assert process.returncode == 0 and "it trains on 2 CPU processes" in out, err
+
+
+def background(name: str, *flags: str) -> subprocess.Popen[str]:
+    """A verification in a process of its own."""
+    argv = [sys.executable, "-m", "dslint", "--verify", "--device", "cpu", "--gpus", "2", *flags, name]
+    return subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+@live
+@pytest.mark.slow
+@pytest.mark.live
+class TestOtherLaunchers:
+    """Ranks that somebody else has started, and DeepSpeed's launcher for several nodes."""
+
+    def test_inside_torchrun(self, place: Path) -> None:
+        argv = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m"]
+        argv += ["dslint", "--verify", "--device", "cpu", "--format", "json", write({"train_batch_size": 4})]
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stderr
+        file = json.loads(done.stdout[done.stdout.index('{"dslint"') :])["files"][0]
+        assert file["gpus"] == 2 and [rank["rank"] for rank in file["verify"]["ranks"]] == [0, 1]
+
+    def test_two_nodes_of_a_hostfile(self, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """pdsh and ssh are stand-ins that run on this machine; everything else is DeepSpeed's launcher."""
+        programs = place / "bin"
+        programs.mkdir()
+        (programs / "ssh").write_text("#!/bin/sh\necho localhost\n")
+        (programs / "pdsh").write_text(PDSH.replace("PYTHON", sys.executable))
+        for path in programs.iterdir():
+            path.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
+        Path("hosts").write_text("127.0.0.1 slots=1\nlocalhost slots=1\n")
+        code, file = verify({"train_batch_size": 4}, "--hostfile", "hosts")
+        assert code == 0, file
+        assert [rank["rank"] for rank in file["verify"]["ranks"]] == [0, 1]
+
+
+PDSH = """#!PYTHON
+import os, subprocess, sys
+hosts = sys.argv[sys.argv.index("-w") + 1].split(",")
+command = " ".join(sys.argv[sys.argv.index("-w") + 2:])
+running = [subprocess.Popen(["sh", "-c", command.replace("%n", str(i))]) for i, _ in enumerate(hosts)]
+sys.exit(max(process.wait() for process in running))
+"""
