@@ -131,7 +131,7 @@ def arguments() -> argparse.ArgumentParser:
     files.add_argument("--stdin-filename", metavar="NAME", help="the name to report standard input under")
     verifying.add(p)
     info = p.add_argument_group("information")
-    info.add_argument("--explain", metavar="RULE", help="tell what a rule means, by code or name")
+    info.add_argument("--explain", metavar="RULE|KEY", help="tell what a rule (code or name) or a key (path) means")
     info.add_argument("--list-rules", action="store_true", help="all rules, one a line")
     info.add_argument(
         "--print-schema", action="store_true", help="the JSON Schema of the release, for editors"
@@ -196,7 +196,7 @@ def run(args: argparse.Namespace) -> int:
     if args.explain:
         from dslint.explain import explain
 
-        return say(explain(args.explain, rules))
+        return say(explain(args.explain, rules, target_releases(args.deepspeed)[0][-1]))
     if args.list_rules:
         return say("".join(f"{r.code}  {r.severity:7}  {r.phase:10}  {r.name}: {r.summary}\n" for r in rules))
     releases, reason = target_releases(args.deepspeed)

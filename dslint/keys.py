@@ -11,11 +11,12 @@ from typing import Any
 from dslint.config import Config, properties, schema_at
 from dslint.document import Path, dotted
 from dslint.finding import Finding
+from dslint.history import story
 from dslint.renames import renamed
 from dslint.rules import Rule, emit, show
 from dslint.schema import Schema, Violation, deprecated_keys, unread_keys, violations
 from dslint.suggest import elsewhere, nearest
-from dslint.trainers import fills
+from dslint.trainers import HF_LIKE
 
 Rules = dict[str, Rule]
 
@@ -43,8 +44,8 @@ def check(config: Config, rules: Rules, judged_exactly: bool) -> Iterator[Findin
     may simply be new, and is not reported.
     """
     for violation in violations(config.data, config.schema):
-        if violation.value == "auto" and fills(config.target.trainer, violation.path) is not None:
-            continue
+        if violation.value == "auto" and config.target.trainer in (*HF_LIKE, "accelerate"):
+            continue  # filled, or found to be left over by a rule about the trainer
         if violation.keyword == "additionalProperties":
             if judged_exactly:
                 yield _unknown(config, rules, violation.path, refused=True)
@@ -73,7 +74,9 @@ def _unknown(config: Config, rules: Rules, path: Path, refused: bool) -> Finding
     where = dotted(section) or "the top level"
     known = properties(schema_at(config.schema, section))
     present = schema_at_data(config.data, section)
-    other = renamed(path)
+    past = story(dotted(path))
+    moved = past.instead(config.target.release) if past else None
+    other = f"write it as {moved}" if moved else renamed(path, config.schema)
     names = [name for name in known if name not in present and "x-removed" not in known[name]]
     near = None if other else nearest(key, names)
     places = [] if near or other else elsewhere(key, config.schema, section)
@@ -86,6 +89,9 @@ def _unknown(config: Config, rules: Rules, path: Path, refused: bool) -> Finding
         cure = f"write it as {dotted(places[0])}" if places[0][-1] != key else f"move it to {home}"
     else:
         cure = "remove it, or put an underscore before its name to keep it as a note"
+    when = past.elsewhere(config.target.release) if past else ""
+    if when:
+        return _of_another_release(config, rules, path, refused, cure, when)
     if refused:
         message = f"{where} has no key {key}: DeepSpeedConfig raises on a key it does not know there"
         return _at(config, rules["unknown-key"], path, message, cure)
@@ -97,6 +103,14 @@ def _unknown(config: Config, rules: Rules, path: Path, refused: bool) -> Finding
         return _at(config, rules["misplaced-key"], path, message, cure)
     message = f"DeepSpeed does not read {key} in {where} and drops it without a word"
     return _at(config, rules["unread-key"], path, message, cure)
+
+
+def _of_another_release(config: Config, rules: Rules, path: Path, refused: bool, cure: str, when: str) -> Finding:
+    """A key that other releases read: what this one does with it, and since or until when it is read."""
+    does = "raises on it" if refused else "drops it without a word"
+    message = f"{dotted(path)} {when}; DeepSpeed {config.target.release} {does}"
+    rule = rules["unknown-key" if refused else "key-of-another-release"]
+    return _at(config, rule, path, message, cure)
 
 
 def schema_at_data(data: Any, path: Path) -> Any:

@@ -15,7 +15,7 @@ from dslint.keys import check
 from dslint.releases import number
 from dslint.rules import Rule, judge
 from dslint.settings import Target
-from dslint.trainers import STRICT, infer
+from dslint.trainers import HF_LIKE, STRICT, infer
 
 if TYPE_CHECKING:
     from dslint.launch import Launch
@@ -126,6 +126,8 @@ def configure(document: Document, options: Options) -> Config:
     target = Target(options.release, "raw", gpus, options.release_reason, launch=launch, companion=options.companion)
     config = Config(document, schema, target)
     trainer, reason = (options.trainer, "given") if options.trainer else infer(document, config.data, launch)
+    if document.format == "accelerate" and trainer not in (*HF_LIKE, "accelerate"):
+        trainer, reason = "accelerate", "an accelerate config file"
     return Config(document, schema, replace(target, trainer=trainer, trainer_reason=reason))
 
 

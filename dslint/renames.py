@@ -6,6 +6,7 @@ in the schema (see :mod:`dslint.suggest`).
 
 from __future__ import annotations
 
+from dslint.config import Schema, schema_at
 from dslint.document import Path, dotted
 
 RENAMED: dict[str, tuple[str, str]] = {
@@ -37,9 +38,9 @@ RENAMED: dict[str, tuple[str, str]] = {
 """Path as people write it -> path in DeepSpeed, and what more there is to say."""
 
 
-def renamed(path: Path) -> str | None:
-    """How to write a key instead, in words; None where nothing better is known."""
+def renamed(path: Path, schema: Schema) -> str | None:
+    """How to write a key instead, in words; None where the release of `schema` knows nothing better."""
     target, note = RENAMED.get(dotted(path), ("", ""))
-    if not target:
+    if not target or not schema_at(schema, tuple(target.split("."))):
         return None
     return f"write it as {target}" + (f" ({note})" if note else "")

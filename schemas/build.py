@@ -84,8 +84,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("release", nargs="*", help="releases to add or remake")
     parser.add_argument("--all", action="store_true", help="every known release")
     parser.add_argument("--check", metavar="RELEASE", help="compare only; exit 1 on a difference")
-    parser.add_argument("--history", action="store_true", help="only remake history.json from the stored schemas")
-    parser.add_argument("--cache", type=Path, default=releases.DEFAULT_CACHE, help="where releases are installed")
+    parser.add_argument(
+        "--history", action="store_true", help="only remake history.json from the stored schemas"
+    )
+    parser.add_argument(
+        "--cache", type=Path, default=releases.DEFAULT_CACHE, help="where releases are installed"
+    )
     parser.add_argument("-v", "--verbose", action="store_true", help="print what the reading noticed")
     options = parser.parse_args(arguments)
     stored = load()

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Any, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 Oracle = Callable[[Any], bool]
 Schema = dict[str, Any]
@@ -18,7 +19,30 @@ TYPES = ("object", "array", "string", "number", "integer", "boolean", "null")
 END = "(?!\\n)$"
 """End of the string in both Python (whose `$` also matches before a last newline) and ECMAScript."""
 
-INTEGERS = (-(10**20), -1000, -7, -1, 0, 1, 2, 3, 4, 5, 7, 8, 12, 16, 24, 32, 64, 100, 1000, 500000000, 2**31, 2**40)
+INTEGERS = (
+    -(10**20),
+    -1000,
+    -7,
+    -1,
+    0,
+    1,
+    2,
+    3,
+    4,
+    5,
+    7,
+    8,
+    12,
+    16,
+    24,
+    32,
+    64,
+    100,
+    1000,
+    500000000,
+    2**31,
+    2**40,
+)
 FRACTIONS = (-1e3 - 0.5, -1.5, -0.5, -1e-3, 1e-3, 0.25, 0.5, 0.75, 0.999, 1.001, 1.5, 2.5, 5.5, 1e3 + 0.5)
 WHOLE_FLOATS = (-1e20, -5e8, -1.0, 0.0, 1.0, 2.0, 3.0, 5.0, 5e8, 2.0**62)
 HUGE_FLOATS = (2.0**63, 1e20)
@@ -26,10 +50,13 @@ HUGE_FLOATS = (2.0**63, 1e20)
 STRINGS = (
     "1", "0", "-1", "2", "3", "4", "5", "7", " 2 ", "\t3\n", "1_000", "1__0", "_1", "1_", "500000000", "5e8",
     "5.0", "5.", "5.00", "5.5", ".5", "0.5", "1.5", "inf", "-inf", "nan", "Infinity", "true", "false", "True",
-    "False", "TRUE", "tRuE", " true", "true\n", "yes", "Yes", "YES", "no", "on", "On", "off", "y", "n", "t", "f",
-    "N", "T", "auto", "Auto", "AUTO", "auto ", "abc", "", " ", "007", "+7", "+ 7", "--7", "0x10", "0b1", "-0", "-0.0",
+    "False", "TRUE", "tRuE", " true", "true\n", "yes", "Yes", "YES", "no", "on", "On", "off", "y", "n",
+    "t", "f",
+    "N", "T", "auto", "Auto", "AUTO", "auto ", "abc", "", " ", "007", "+7", "+ 7", "--7", "0x10", "0b1",
+    "-0", "-0.0",
     "0.0", "00", "1e-1", "-1e-1", "1E3", "1_0.0", "1.0_0", "1_0.5", "1e1_0", "null", "None", "none", "2.0\n",
-    "1 0", "5.0e0", "-5", "-5.0", "-0.5", "-5e8", "9223372036854775807", "99999999999999999999", "fp16", "bf16",
+    "1 0", "5.0e0", "-5", "-5.0", "-0.5", "-5e8", "9223372036854775807", "99999999999999999999", "fp16",
+    "bf16",
     "fp32", "float16", "bfloat16", "float32", "cpu", "nvme", "a b", "/tmp/x", "a.b.c", "é",
 )  # fmt: skip
 
@@ -69,7 +96,9 @@ _EXP = "(?:[eE][+-]?[0-9]+(?:_[0-9]+)*)?"
 _SPECIAL = "(?:[iI][nN][fF](?:[iI][nN][iI][tT][yY])?|[nN][aA][nN])"
 _ZERO_FLOAT = "(?:0+(?:\\.0*)?|\\.0+)"
 _UNIT = (
-    "(?:\\+?(?:0+(?:\\.[0-9]*)?|\\.[0-9]+|0*1(?:\\.[0_]*)?|[0-9](?:\\.[0-9]*)?[eE]-0*[1-9][0-9]*)|-" + _ZERO_FLOAT + ")"
+    "(?:\\+?(?:0+(?:\\.[0-9]*)?|\\.[0-9]+|0*1(?:\\.[0_]*)?|[0-9](?:\\.[0-9]*)?[eE]-0*[1-9][0-9]*)|-"
+    + _ZERO_FLOAT
+    + ")"
 )
 _UNIT_OPEN = "\\+?(?:(?=[0.]*[1-9])(?:0*\\.[0-9]+)|[1-9](?:\\.[0-9]*)?[eE]-0*[1-9][0-9]*)"
 
@@ -93,7 +122,8 @@ GRAMMARS: tuple[tuple[str, str], ...] = (
 
 
 ANYTHING: tuple[Any, ...] = (
-    "abc", "", " ", "1", "auto", "true", None, True, False, 0, 1, -1, 7, 0.5, -1.5, 1e20, math.inf, math.nan, [], [1],
+    "abc", "", " ", "1", "auto", "true", None, True, False, 0, 1, -1, 7, 0.5, -1.5, 1e20, math.inf,
+    math.nan, [], [1],
     ["a"], [None], [[]], [{}], {}, {"a": 1}, {"a": None}, {"a": "b"}, {"a": []}, {"a": {}},
 )  # fmt: skip
 """A parser that takes all of these looks at nothing."""
@@ -101,7 +131,8 @@ ANYTHING: tuple[Any, ...] = (
 
 QUICK: tuple[Any, ...] = (
     *ANYTHING,
-    "0", "-1", "2", "4", " 2 ", "1_000", "5e8", "5.", "5.0", "5.5", "0.5", "1.5", "1e-1", "-0", "inf", "yes", "TRUE",
+    "0", "-1", "2", "4", " 2 ", "1_000", "5e8", "5.", "5.0", "5.5", "0.5", "1.5", "1e-1", "-0", "inf",
+    "yes", "TRUE",
     "on", "n", "true\n", "2.0\n", "Auto", "fp16", "cpu", "9223372036854775807",
     2, 3, 4, 5, 8, 16, 64, 100, 1000, 2**31, -7, -1000, -(10**20), 10**20,
     -0.5, 1e-3, 0.999, 1.001, 1.5, 2.0, 5.5, 5e8, 2.0**62, 2.0**63, -1e20,
@@ -159,7 +190,9 @@ def string_pattern(
     any_case = {
         w for w in folded if all(accepts(v) for v in (w, w.upper(), w.capitalize(), w[:1] + w[1:].upper()))
     }
-    if all(w in any_case or len(folded[w]) == 1 for w in folded) and any(w.lower() != w.upper() for w in any_case):
+    if all(w in any_case or len(folded[w]) == 1 for w in folded) and any(
+        w.lower() != w.upper() for w in any_case
+    ):
         parts = [letters(w) if w in any_case else _escape(folded[w][0]) for w in folded]
         return True, "^(?:" + "|".join(parts) + ")" + END, None
     return True, words(good), good
@@ -168,14 +201,18 @@ def string_pattern(
 def _bisect(accepts: Oracle, bad: float, good: float, whole: bool) -> tuple[float, bool]:
     """The border between a refused and an accepted number, and whether it is itself accepted."""
     if whole:
-        low, high = int(bad), int(good)
-        while abs(high - low) > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if accepts(middle) else (middle, high)
-        return high, True
+        far, near = int(bad), int(good)
+        while abs(near - far) > 1:
+            half = (near + far) // 2
+            far, near = (far, half) if accepts(half) else (half, near)
+        return near, True
     step = 1e-6 if good > bad else -1e-6
     for border in sorted({bad, good, 0.0, 1.0}, key=lambda x: abs(x - bad)):
-        if min(bad, good) <= border <= max(bad, good) and accepts(border + step) and not accepts(border - step):
+        if (
+            min(bad, good) <= border <= max(bad, good)
+            and accepts(border + step)
+            and not accepts(border - step)
+        ):
             return border, accepts(border)
     low, high = float(bad), float(good)
     for _ in range(60):
@@ -253,7 +290,9 @@ def derive(
                 schema["additionalProperties"] = inner
     if accepts([]) or accepts([1]) or accepts(["a"]):
         types.append("array")
-        items = [[v] for v in (None, True, 0, 1, -1, 5.5, "a", "1", "", [], ["a"], {}, {"a": 1}, *words_to_try)]
+        items = [
+            [v] for v in (None, True, 0, 1, -1, 5.5, "a", "1", "", [], ["a"], {}, {"a": 1}, *words_to_try)
+        ]
         if not any(accepts(v) for v in items):
             schema["items"] = {"not": {}}
         elif depth < 1 and not all(accepts(v) for v in items):
@@ -303,7 +342,7 @@ def derive(
 
 
 def finite_strings(schema: Schema, accepts: Oracle, candidates: Sequence[str]) -> Schema:
-    """The same schema with `enum` where only a few strings (and null) are accepted: editors complete those."""
+    """The same with `enum` where only a few strings (and null) are accepted: editors complete those."""
     types = schema.get("type")
     listed = [types] if isinstance(types, str) else list(types or ())
     if not listed or set(listed) - {"string", "null"} or "pattern" not in schema:
@@ -317,24 +356,25 @@ def finite_strings(schema: Schema, accepts: Oracle, candidates: Sequence[str]) -
 
 
 CONSTRAINTS = (
-    "type", "enum", "const", "pattern", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minLength",
+    "type", "enum", "const", "pattern", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum",
+    "minLength",
     "items", "required", "not", "anyOf", "additionalProperties",
 )  # fmt: skip
 """Keywords that judge; the others only tell."""
 
 
-def annotations(schema: Schema) -> Schema:
+def told(schema: Schema) -> Schema:
     """`schema` without what it demands."""
     out = {k: v for k, v in schema.items() if k not in CONSTRAINTS and k != "properties"}
     if "properties" in schema:
-        out["properties"] = {k: annotations(v) for k, v in schema["properties"].items()}
+        out["properties"] = {k: told(v) for k, v in schema["properties"].items()}
     return out
 
 
-def constraints(schema: Schema) -> Schema:
+def demands(schema: Schema) -> Schema:
     """`schema` without what it only tells."""
     out = {k: v for k, v in schema.items() if k in CONSTRAINTS and v is not True}
-    inner = {k: constraints(v) for k, v in schema.get("properties", {}).items()}
+    inner = {k: demands(v) for k, v in schema.get("properties", {}).items()}
     if isinstance(schema.get("additionalProperties"), dict):  # then which keys there are matters too
         out["properties"] = inner
     elif any(inner.values()):

@@ -4,7 +4,8 @@ history.json:
 
     {"first": "0.9.0", "last": "0.19.8",
      "keys": {"zero_optimization.offload_param.pin_memory": {"defaults": [["0.19.5", false, true]]},
-              "aio.intra_op_parallelism": {"since": "0.16.4", "before": "ignored", "renamed_from": "aio.thread_count"},
+              "aio.intra_op_parallelism": {"since": "0.16.4", "before": "ignored",
+                                           "renamed_from": "aio.thread_count"},
               "aio.thread_count": {"until": "0.16.3", "after": [["0.16.4", "ignored"]],
                                    "renamed_to": "aio.intra_op_parallelism"}}}
 
@@ -16,7 +17,9 @@ inside that span that lacked it. Each change names the first release in which it
 from __future__ import annotations
 
 import json
-from typing import Any, Iterator
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
 
 Schema = dict[str, Any]
 
@@ -95,12 +98,11 @@ def _story(
         story["gone"] = gone
     defaults: list[list[Any]] = []
     changes: list[list[str]] = []
-    for before, release in zip(known, known[1:]):
+    for before, release in pairwise(known):
         old, new = tables[before][path], tables[release][path]
         if old.get("default") != new.get("default") and "default" in old and "default" in new:
             defaults.append([release, old["default"], new["default"]])
-        for text in changed(old, new):
-            changes.append([release, text])
+        changes.extend([release, text] for text in changed(old, new))
     if defaults:
         story["defaults"] = defaults
     if changes:
@@ -166,7 +168,9 @@ def dump(story: dict[str, Any]) -> str:
         f"  {json.dumps(path, ensure_ascii=False)}: {json.dumps(what, ensure_ascii=False)}"
         for path, what in story["keys"].items()
     ]
-    head = f'{{\n "first": {json.dumps(story["first"])},\n "last": {json.dumps(story["last"])},\n "keys": {{\n'
+    head = (
+        f'{{\n "first": {json.dumps(story["first"])},\n "last": {json.dumps(story["last"])},\n "keys": {{\n'
+    )
     return head + ",\n".join(lines) + "\n }\n}\n"
 
 

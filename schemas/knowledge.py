@@ -89,7 +89,10 @@ DISCOVERY: tuple[dict[str, Any], ...] = (
         }
     },
     {"compression_training": {"sparse_pruning": {"shared_parameters": {"method": "snip_momentum"}}}},
-    *({"sparse_attention": {"mode": m}} for m in ("dense", "fixed", "variable", "bigbird", "bslongformer", "local")),
+    *(
+        {"sparse_attention": {"mode": m}}
+        for m in ("dense", "fixed", "variable", "bigbird", "bslongformer", "local")
+    ),
 )
 """Configs laid over the minimal one while the keys DeepSpeed reads are recorded."""
 
@@ -106,9 +109,14 @@ CONTEXTS: dict[str, list[dict[str, Any]]] = {
         {"fp16": {"enabled": True}, "zero_optimization": {"stage": 2}},
         {"fp16": {"enabled": True, "loss_scale": 1}},
     ],
-    "bf16": [{"bf16": {"enabled": True, "bf16_master_weights_and_grads": True}, "zero_optimization": {"stage": 2}}],
+    "bf16": [
+        {"bf16": {"enabled": True, "bf16_master_weights_and_grads": True}, "zero_optimization": {"stage": 2}}
+    ],
     "bfloat16": [
-        {"bfloat16": {"enabled": True, "bf16_master_weights_and_grads": True}, "zero_optimization": {"stage": 2}}
+        {
+            "bfloat16": {"enabled": True, "bf16_master_weights_and_grads": True},
+            "zero_optimization": {"stage": 2},
+        }
     ],
     "data_efficiency": [
         {
@@ -179,12 +187,16 @@ RUNTIME: dict[str, tuple[str, ...]] = {
     "data_efficiency.data_routing.random_ltd.random_ltd_schedule": (
         "min_value", "max_value", "schedule_type", "schedule_config",
     ),
-    "data_efficiency.data_routing.random_ltd.random_ltd_schedule.schedule_config": ("require_steps", "seq_per_step"),
+    (
+        ""
+        "data_efficiency.data_routing.random_ltd.random_ltd_schedule.schedule_config"
+    ): ("require_steps", "seq_per_step"),
     "data_efficiency.data_routing.random_ltd.layer_token_lr_schedule": (
         "enabled", "total_layer_tokens", "warmup_type", "warmup_layer_tokens",
     ),
     "progressive_layer_drop": ("theta", "gamma"),
-    "curriculum_learning": ("curriculum_type", "min_difficulty", "max_difficulty", "schedule_type", "schedule_config"),
+    "curriculum_learning": ("curriculum_type", "min_difficulty", "max_difficulty", "schedule_type",
+    "schedule_config"),
     "curriculum_learning.schedule_config": (
         "total_curriculum_step", "difficulty_step", "root_degree", "difficulty", "max_step",
     ),
@@ -209,10 +221,19 @@ RUNTIME_FILES: dict[str, tuple[str, ...]] = {
 NOT_KEYS: dict[str, tuple[str, ...]] = {}
 
 DTYPES = ["fp32", "fp16", "bf16"]
+DTYPE_NAMES = [
+    "fp32", "fp16", "bf16", "float32", "float16", "bfloat16", "float", "half", "torch.float32",
+    "torch.float16",
+    "torch.bfloat16", "int8", "torch.int8",
+]  # fmt: skip
+"""What DeepSpeed's DtypeEnum reads, the same in all releases."""
 
 LEGACY: dict[str, dict[str, Any]] = {
     "train_batch_size": {
-        "description": "Global batch size of one optimizer step: micro batch x accumulation steps x data-parallel ranks.",
+        "description": (
+            "Global batch size of one optimizer step: micro batch x "
+            "accumulation steps x data-parallel ranks."
+        ),
         "type": "integer",
     },
     "train_micro_batch_size_per_gpu": {
@@ -224,7 +245,10 @@ LEGACY: dict[str, dict[str, Any]] = {
         "type": "integer",
     },
     "managed_gradient_accumulation": {
-        "description": "Whether DeepSpeed counts micro steps itself; false leaves the boundary to the caller.",
+        "description": (
+            "Whether DeepSpeed counts micro steps itself; false "
+            "leaves the boundary to the caller."
+        ),
     },
     "sequence_parallel_size": {
         "description": "Ranks that share one sequence (Ulysses); the batch equation divides the world by it.",
@@ -260,11 +284,17 @@ LEGACY: dict[str, dict[str, Any]] = {
     },
     "scheduler.params": {"description": "Keyword arguments of the scheduler.", "type": "object"},
     "zero_optimization": {
-        "description": "ZeRO: partitions optimizer state, gradients and parameters over the data-parallel ranks.",
+        "description": (
+            "ZeRO: partitions optimizer state, gradients and "
+            "parameters over the data-parallel ranks."
+        ),
     },
     "fp16": {"description": "Mixed precision in float16 with loss scaling."},
     "bf16": {"description": "Mixed precision in bfloat16."},
-    "bfloat16": {"description": "Old spelling of bf16; read only when bf16 is absent.", "replaced_by": "bf16"},
+    "bfloat16": {"description": (
+        "Old spelling of bf16; read only "
+        "when bf16 is absent."
+    ), "replaced_by": "bf16"},
     "amp": {"description": "NVIDIA Apex mixed precision; other keys go to apex.amp.initialize."},
     "amp.enabled": {"description": "Use Apex AMP.", "type": "boolean", "default": False},
     "torch_autocast": {"description": "torch.autocast around forward."},
@@ -272,8 +302,7 @@ LEGACY: dict[str, dict[str, Any]] = {
     "torch_autocast.dtype": {
         "description": "Lower precision that autocast uses.",
         "type": "string",
-        "values": ["bfloat16", "float16", "bf16", "fp16", "half", "torch.bfloat16", "torch.float16", "float32",
-                   "fp32", "float", "torch.float32", "int8", "torch.int8"],
+        "values": DTYPE_NAMES,
     },
     "torch_autocast.lower_precision_safe_modules": {
         "description": "Full class names of modules that may run in the lower precision.",
@@ -299,7 +328,10 @@ LEGACY: dict[str, dict[str, Any]] = {
         "type": "number",
     },
     "gradient_allreduce_op": {"description": "How gradients are combined.", "values": ["mean", "sum"]},
-    "sparse_gradients": {"description": "Communicate gradients of torch.nn.Embedding sparsely.", "type": "boolean"},
+    "sparse_gradients": {"description": (
+        "Communicate gradients of "
+        "torch.nn.Embedding sparsely."
+    ), "type": "boolean"},
     "fp32_allreduce": {
         "description": "Communicate gradients in fp32.",
         "type": "boolean",
@@ -311,7 +343,10 @@ LEGACY: dict[str, dict[str, Any]] = {
         "type": "integer",
         "replaced_by": "zero_optimization.allgather_bucket_size",
     },
-    "zero_allow_untested_optimizer": {"description": "Let ZeRO run with an optimizer it was not tested with."},
+    "zero_allow_untested_optimizer": {"description": (
+        "Let ZeRO run with an optimizer it "
+        "was not tested with."
+    )},
     "zero_force_ds_cpu_optimizer": {
         "description": "With optimizer offload, insist on a DeepSpeed CPU optimizer.",
     },
@@ -319,10 +354,16 @@ LEGACY: dict[str, dict[str, Any]] = {
         "description": "Optimizer steps between progress lines.",
         "type": ["integer", "null"],
     },
-    "wall_clock_breakdown": {"description": "Time forward, backward and step; synchronizes the GPU each time."},
+    "wall_clock_breakdown": {"description": (
+        "Time forward, backward and step; "
+        "synchronizes the GPU each time."
+    )},
     "memory_breakdown": {"description": "Print memory use at points of the step."},
     "dump_state": {"description": "Print the whole configuration at start."},
-    "disable_python_gc": {"description": "Turn Python's cyclic garbage collection off and collect at set points."},
+    "disable_python_gc": {"description": (
+        "Turn Python's cyclic garbage collection off "
+        "and collect at set points."
+    )},
     "log_level": {"description": "Level of DeepSpeed's logger.", "type": ["string", "null"]},
     "vocabulary_size": {
         "description": "Used only to warn when it is no multiple of 8.",
@@ -338,7 +379,10 @@ LEGACY: dict[str, dict[str, Any]] = {
     "activation_checkpointing.partition_activations": {
         "description": "Partition checkpointed activations over model-parallel ranks.",
     },
-    "activation_checkpointing.cpu_checkpointing": {"description": "Keep partitioned activations in CPU memory."},
+    "activation_checkpointing.cpu_checkpointing": {"description": (
+        "Keep partitioned activations "
+        "in CPU memory."
+    )},
     "activation_checkpointing.contiguous_memory_optimization": {
         "description": "Copy activations to one buffer; needs partition_activations and number_checkpoints.",
     },
@@ -376,10 +420,19 @@ LEGACY: dict[str, dict[str, Any]] = {
         "values": ["WARN", "IGNORE", "FAIL"],
     },
     "checkpoint.load_universal": {"description": "The checkpoint to load is a universal one."},
-    "checkpoint.use_node_local_storage": {"description": "Checkpoints lie on storage that nodes do not share."},
-    "checkpoint.checkpoint_serialization": {"description": "Pickle tensors as torch.save does; false: raw layout."},
+    "checkpoint.use_node_local_storage": {"description": (
+        "Checkpoints lie on storage that "
+        "nodes do not share."
+    )},
+    "checkpoint.checkpoint_serialization": {"description": (
+        "Pickle tensors as torch.save does; "
+        "false: raw layout."
+    )},
     "checkpoint.parallel_write": {"description": "Parallel writing of checkpoints."},
-    "checkpoint.parallel_write.pipeline_stage": {"description": "Data-parallel ranks share a stage's layers."},
+    "checkpoint.parallel_write.pipeline_stage": {"description": (
+        "Data-parallel ranks share a "
+        "stage's layers."
+    )},
     "checkpoint.writer": {"description": "Fast checkpoint writer.", "type": ["object", "null"]},
     "checkpoint.writer.type": {"description": "Which writer.", "values": ["FAST", "PYTHON", "MOCK"]},
     "checkpoint.writer.decoupled": {"description": "Write while training goes on."},
@@ -396,17 +449,17 @@ LEGACY: dict[str, dict[str, Any]] = {
     "data_types.grad_accum_dtype": {
         "description": "Data type in which gradients are accumulated; by default that of the model.",
         "type": ["string", "null"],
-        "values": DTYPES,
+        "values": DTYPE_NAMES,
     },
     "data_types.param_dtype": {
         "description": "Data type that parameters are cast to; by default that of the mixed precision.",
         "type": ["string", "null"],
-        "values": DTYPES,
+        "values": DTYPE_NAMES,
     },
     "data_types.buffer_dtype": {
         "description": "Data type that buffers are cast to; by default they stay as loaded.",
         "type": ["string", "null"],
-        "values": DTYPES,
+        "values": DTYPE_NAMES,
     },
     "data_types.keep_in_fp32_modules": {
         "description": "Name patterns of buffers kept in fp32; \"auto\" asks the model.",
@@ -426,7 +479,10 @@ LEGACY: dict[str, dict[str, Any]] = {
                                "type": ["string", "null"]},
     "autotuning.start_profile_step": {"description": "First step measured."},
     "autotuning.end_profile_step": {"description": "Last step measured."},
-    "autotuning.tuner_type": {"description": "Search strategy.", "values": ["gridsearch", "random", "model_based"]},
+    "autotuning.tuner_type": {
+        "description": "Search strategy.",
+        "values": ["gridsearch", "random", "model_based"],
+    },
     "autotuning.tuner_early_stopping": {"description": "Experiments without progress after which to stop."},
     "autotuning.tuner_num_trials": {"description": "Most experiments to run."},
     "autotuning.arg_mappings": {
@@ -435,19 +491,28 @@ LEGACY: dict[str, dict[str, Any]] = {
     },
     "autotuning.model_info": {"description": "Known facts about the model.", "type": ["object", "null"]},
     "autotuning.model_info.profile": {"description": "Profile the model to learn its size."},
-    "autotuning.model_info.num_params": {"description": "Parameters of the model.", "type": ["integer", "null"]},
-    "autotuning.model_info.hidden_size": {"description": "Hidden size of the model.", "type": ["integer", "null"]},
+    "autotuning.model_info.num_params": {"description": "Parameters of the model.", "type": ["integer",
+    "null"]},
+    "autotuning.model_info.hidden_size": {"description": "Hidden size of the model.", "type": ["integer",
+    "null"]},
     "autotuning.model_info.num_layers": {"description": "Layers of the model.", "type": ["integer", "null"]},
     "autotuning.model_info_path": {"description": "File to keep facts about the model in.",
                                    "type": ["string", "null"]},
     "autotuning.mp_size": {"description": "Model-parallel size."},
-    "autotuning.max_train_batch_size": {"description": "Largest global batch to try.", "type": ["integer", "null"]},
+    "autotuning.max_train_batch_size": {"description": "Largest global batch to try.", "type": ["integer",
+    "null"]},
     "autotuning.min_train_batch_size": {"description": "Smallest global batch to try."},
     "autotuning.max_train_micro_batch_size_per_gpu": {"description": "Largest micro batch to try."},
     "autotuning.min_train_micro_batch_size_per_gpu": {"description": "Smallest micro batch to try."},
     "autotuning.num_tuning_micro_batch_sizes": {"description": "How many micro batches to try."},
-    "data_efficiency": {"description": "Data efficiency library: curriculum sampling and random layer-token dropping."},
-    "data_efficiency.enabled": {"description": "Switch of the library; parts enabled below it run all the same."},
+    "data_efficiency": {"description": (
+        "Data efficiency library: curriculum sampling "
+        "and random layer-token dropping."
+    )},
+    "data_efficiency.enabled": {"description": (
+        "Switch of the library; parts enabled "
+        "below it run all the same."
+    )},
     "data_efficiency.seed": {"description": "Seed of data sampling."},
     "data_efficiency.data_sampling": {"description": "Which samples are drawn, and in what order."},
     "data_efficiency.data_sampling.enabled": {"description": "Use DeepSpeed's data sampler."},
@@ -466,7 +531,10 @@ LEGACY: dict[str, dict[str, Any]] = {
         "description": "One entry a difficulty metric, each with its index files and schedule.",
         "type": "object",
     },
-    "data_efficiency.data_sampling.dynamic_batching": {"description": "Batches of variable size, by token count."},
+    (
+        ""
+        "data_efficiency.data_sampling.dynamic_batching"
+    ): {"description": "Batches of variable size, by token count."},
     "data_efficiency.data_sampling.dynamic_batching.enabled": {
         "description": "Use dynamic batching; needs max_tokens.",
     },
@@ -578,8 +646,16 @@ LEGACY: dict[str, dict[str, Any]] = {
     },
     "pipeline": {"description": "Pipeline parallelism of PipelineModule."},
     "pipeline.stages": {"description": "Pipeline stages.", "type": ["integer", "string"], "default": "auto"},
-    "pipeline.partition": {"description": "How layers are split into stages.", "type": "string", "default": "best"},
-    "pipeline.seed_layers": {"description": "Seed each layer by itself.", "type": "boolean", "default": False},
+    "pipeline.partition": {
+        "description": "How layers are split into stages.",
+        "type": "string",
+        "default": "best",
+    },
+    "pipeline.seed_layers": {
+        "description": "Seed each layer by itself.",
+        "type": "boolean",
+        "default": False,
+    },
     "pipeline.activation_checkpoint_interval": {
         "description": "Layers between activation checkpoints; 0 turns them off.",
         "type": "integer",
@@ -622,7 +698,10 @@ LEGACY: dict[str, dict[str, Any]] = {
     "compile.backend": {"description": "Backend of torch.compile."},
     "compile.kwargs": {"description": "Further arguments of torch.compile."},
     "tensor_parallel": {"description": "AutoTP: tensor parallelism in training."},
-    "tensor_parallel.dtype": {"description": "Filled in by DeepSpeed; a config file cannot give a torch.dtype.",
+    "tensor_parallel.dtype": {"description": (
+        "Filled in by DeepSpeed; a config file "
+        "cannot give a torch.dtype."
+    ),
                               "type": "string"},
     "tensor_parallel.tp.tp_grain_size": {"description": "Granularity of the split."},
     "tensor_parallel.tp.tp_group": {"description": "Process group; given in code, not in a file."},
@@ -634,8 +713,14 @@ LEGACY: dict[str, dict[str, Any]] = {
     "weight_quantization.q_groups": {"description": "Quantization groups."},
     "weight_quantization.quantized_initialization": {"description": "Settings used in zero.Init."},
     "weight_quantization.post_init_quant": {"description": "Settings by module name, used after creation."},
-    "zero_optimization.leaf_module.classes": {"description": "Classes whose parameters are fetched as one unit."},
-    "zero_optimization.leaf_module.names": {"description": "Module names whose parameters are fetched as one unit."},
+    "zero_optimization.leaf_module.classes": {"description": (
+        "Classes whose parameters are "
+        "fetched as one unit."
+    )},
+    "zero_optimization.leaf_module.names": {"description": (
+        "Module names whose parameters are "
+        "fetched as one unit."
+    )},
     "zero_optimization.leaf_module.name_suffixes": {
         "description": "Endings of module names whose parameters are fetched as one unit.",
     },
@@ -655,7 +740,8 @@ LEGACY: dict[str, dict[str, Any]] = {
     "expert_parallel.autoep_size": {"description": "Ranks that share the experts of a layer."},
     "expert_parallel.expert_tensor_parallel_size": {"description": "Ranks that share one expert."},
     "expert_parallel.preset_model": {"description": "Known model family.", "type": ["string", "null"]},
-    "expert_parallel.moe_layer_pattern": {"description": "Pattern of MoE layer names.", "type": ["string", "null"]},
+    "expert_parallel.moe_layer_pattern": {"description": "Pattern of MoE layer names.", "type": ["string",
+    "null"]},
     "expert_parallel.expert_pattern": {"description": "Name of the experts in an MoE layer.",
                                        "type": ["string", "null"]},
     "expert_parallel.router_pattern": {"description": "Name of the router in an MoE layer.",
@@ -663,7 +749,8 @@ LEGACY: dict[str, dict[str, Any]] = {
     "expert_parallel.use_grouped_mm": {"description": "Compute experts by grouped matrix products."},
     "expert_parallel.route_norm": {"description": "Normalize routing weights.", "type": ["boolean", "null"]},
     "expert_parallel.route_scale": {"description": "Factor on routing weights.", "type": "number"},
-    "expert_parallel.score_apply": {"description": "Where routing weights apply.", "values": ["auto", "pre", "post"]},
+    "expert_parallel.score_apply": {"description": "Where routing weights apply.", "values": ["auto",
+    "pre", "post"]},
     "expert_parallel.combine_impl": {
         "description": "How expert outputs are combined.",
         "values": ["auto", "weighted_sum", "fused_weighted_sum", "legacy_bmm"],
@@ -672,12 +759,15 @@ LEGACY: dict[str, dict[str, Any]] = {
                                            "values": ["auto", "eager", "fused"]},
     "expert_parallel.gate_up_impl": {"description": "How gate and up projections run.",
                                      "values": ["separate", "fused"]},
-    "expert_parallel.comm_backend": {"description": "How tokens reach experts.", "values": ["comm", "deepep"]},
+    "expert_parallel.comm_backend": {"description": "How tokens reach experts.", "values": ["comm",
+    "deepep"]},
     "expert_parallel.score_func": {"description": "Routing score.", "values": ["auto", "softmax", "sigmoid"]},
     "expert_parallel.num_expert_groups": {"description": "Groups of experts.", "type": ["integer", "null"]},
-    "expert_parallel.num_limited_groups": {"description": "Groups a token may use.", "type": ["integer", "null"]},
+    "expert_parallel.num_limited_groups": {"description": "Groups a token may use.", "type": ["integer",
+    "null"]},
     "expert_parallel.top_k": {"description": "Experts a token uses.", "type": ["integer", "string"]},
-    "expert_parallel.load_balance_coeff": {"description": "Not supported; only null is accepted.", "type": "null"},
+    "expert_parallel.load_balance_coeff": {"description": "Not supported; only null is accepted.",
+    "type": "null"},
     "expert_parallel.routed_scaling_factor": {"description": "Factor on routed output.",
                                               "type": ["number", "string"]},
     "expert_parallel.has_shared_experts": {"description": "The layer has shared experts.",
@@ -688,7 +778,10 @@ _FP16 = {
     "enabled": {"description": "Train in fp16.", "type": "boolean"},
     "auto_cast": {"description": "Cast inputs of the model to fp16.", "type": "boolean"},
     "loss_scale": {"description": "Static loss scale; 0 chooses it dynamically.", "type": "number"},
-    "initial_scale_power": {"description": "Dynamic loss scaling starts at 2 to this power.", "type": "integer"},
+    "initial_scale_power": {
+        "description": "Dynamic loss scaling starts at 2 to this power.",
+        "type": "integer",
+    },
     "loss_scale_window": {"description": "Good steps after which the loss scale grows.", "type": "integer"},
     "hysteresis": {"description": "Overflows after which the loss scale shrinks.", "type": "integer"},
     "consecutive_hysteresis": {
@@ -703,7 +796,10 @@ _FP16 = {
 }
 _BF16 = {
     "enabled": {"description": "Train in bfloat16.", "type": "boolean"},
-    "immediate_grad_update": {"description": "Add each gradient to its fp32 copy as it is made.", "type": "boolean"},
+    "immediate_grad_update": {
+        "description": "Add each gradient to its fp32 copy as it is made.",
+        "type": "boolean",
+    },
 }
 _CURRICULUM_KEYS = {
     "enabled": {"description": "Use curriculum learning.", "type": "boolean"},
@@ -716,11 +812,20 @@ _CURRICULUM_KEYS = {
         "values": ["fixed_linear", "fixed_root", "fixed_discrete", "custom"],
     },
     "schedule_config": {"description": "Numbers of the schedule."},
-    "schedule_config.total_curriculum_step": {"description": "Steps until max_difficulty.", "type": "integer"},
-    "schedule_config.difficulty_step": {"description": "Difficulty is a multiple of this.", "type": "integer"},
+    "schedule_config.total_curriculum_step": {
+        "description": "Steps until max_difficulty.",
+        "type": "integer",
+    },
+    "schedule_config.difficulty_step": {
+        "description": "Difficulty is a multiple of this.",
+        "type": "integer",
+    },
     "schedule_config.root_degree": {"description": "Degree of fixed_root.", "type": "integer"},
     "schedule_config.difficulty": {"description": "Difficulties of fixed_discrete.", "type": "array"},
-    "schedule_config.max_step": {"description": "Last step of each difficulty but the last.", "type": "array"},
+    "schedule_config.max_step": {
+        "description": "Last step of each difficulty but the last.",
+        "type": "array",
+    },
 }
 _ELASTICITY = {
     "enabled": "Let DeepSpeed choose the batch size so that many numbers of GPUs fit.",
@@ -791,13 +896,17 @@ LEGACY.update(
         "elasticity": {"description": "Elastic training: batch sizes that suit many numbers of GPUs."},
         "sparse_attention": {"description": "Sparse attention kernels."},
         "curriculum_learning": {
-            "description": "Legacy curriculum learning; data_efficiency.data_sampling.curriculum_learning follows it.",
+            "description": (
+                "Legacy curriculum learning; data_efficiency.data_sampling.curriculum_learning follows it."
+            ),
         },
         "progressive_layer_drop": {"description": "Progressive layer dropping."},
         "progressive_layer_drop.enabled": {"description": "Use progressive layer dropping."},
         "progressive_layer_drop.theta": {"description": "Share of layers kept in the end.", "type": "number"},
         "progressive_layer_drop.gamma": {"description": "How fast layers are dropped.", "type": "number"},
-        "compression_training": {"description": "Compression library: quantization, pruning, layer reduction."},
+        "compression_training": {
+            "description": "Compression library: quantization, pruning, layer reduction."
+        },
         "compression_training.layer_reduction": {"description": "Distill to fewer layers."},
         "compression_training.layer_reduction.keep_number_layer": {
             "description": "Layers of the student.",
@@ -830,15 +939,19 @@ LEGACY.update(
         "expert_parallel.comm_max_tokens_per_rank": {"description": "Most tokens one rank routes (DeepEP)."},
         "expert_parallel.comm_num_sm": {"description": "Multiprocessors for communication (DeepEP)."},
         "expert_parallel.comm_qp_margin": {"description": "Spare queue pairs (DeepEP)."},
-        "expert_parallel.disable_triton_grouped_mm": {"description": "Do not use the Triton grouped product."},
+        "expert_parallel.disable_triton_grouped_mm": {
+            "description": "Do not use the Triton grouped product."
+        },
         "expert_parallel.expert_activation": {
             "description": "Activation of the experts.",
             "type": ["string", "null"],
         },
         "expert_parallel.expert_w1": {"description": "Name of the gate weight.", "type": ["string", "null"]},
         "expert_parallel.expert_w2": {"description": "Name of the down weight.", "type": ["string", "null"]},
-        "expert_parallel.expert_w3": {"description": "Name of the up weight; null when fused.",
-                                      "type": ["string", "null"]},
+        "expert_parallel.expert_w3": {
+            "description": "Name of the up weight; null when fused.",
+            "type": ["string", "null"],
+        },
         "expert_parallel.num_experts_attr": {
             "description": "Attribute of the model config with the number of experts.",
             "type": ["string", "null"],
@@ -855,7 +968,9 @@ LEGACY.update(
             "description": "Name of the shared experts' gate.",
             "type": ["string", "null"],
         },
-        "expert_parallel.validate_folding_routing": {"description": "Check the routing of folded parallelism."},
+        "expert_parallel.validate_folding_routing": {
+            "description": "Check the routing of folded parallelism."
+        },
     }
 )
 
@@ -891,11 +1006,18 @@ LEAVES: dict[str, str] = {
 
 REMOVED: dict[str, str] = {
     "nebula": "Nebula checkpointing is gone; checkpoints are written by torch.save. Remove the section.",
-    "compression_training": "The compression library is gone; the model would train unquantized. Remove the section.",
+    "compression_training": (
+        "The compression library is gone; the model would train unquantized. Remove the section."
+    ),
     "amp": "Apex AMP is gone; use fp16, bf16 or torch_autocast.",
     "quantize_training": "Mixture-of-Quantization is gone. Remove the section.",
-    "sparse_gradients": "Sparse gradient communication needs no flag: embeddings made with sparse=True get it. Remove the key.",
-    "eigenvalue": "Eigenvalue computation belonged to Mixture-of-Quantization and is gone. Remove the section.",
+    "sparse_gradients": (
+        "Sparse gradient communication needs no flag: embeddings "
+        "made with sparse=True get it. Remove the key."
+    ),
+    "eigenvalue": (
+        "Eigenvalue computation belonged to Mixture-of-Quantization and is gone. Remove the section."
+    ),
     "sparse_attention": "DeepSpeed Sparse Attention is gone. Remove the section.",
     "elasticity": (
         "Elastic training is gone; set train_batch_size, train_micro_batch_size_per_gpu or "
@@ -904,8 +1026,12 @@ REMOVED: dict[str, str] = {
     "graph_harvesting": "Graph harvesting is gone. Remove the key.",
     "curriculum_learning": "Moved to data_efficiency.data_sampling.curriculum_learning.",
     "progressive_layer_drop": "Progressive layer dropping is gone. Remove the section.",
-    "zero_optimization.mics_shard_size": "MiCS is gone; zero_hpz_partition_size keeps a copy of the weights in each node.",
+    "zero_optimization.mics_shard_size": (
+        "MiCS is gone; zero_hpz_partition_size keeps a copy of the weights in each node."
+    ),
     "zero_optimization.mics_hierarchical_params_gather": "MiCS is gone. Remove the key.",
-    "zero_optimization.zeropp_loco_param": "LoCo is gone; without the key ZeRO++ quantizes gradients without it.",
+    "zero_optimization.zeropp_loco_param": (
+        "LoCo is gone; without the key ZeRO++ quantizes gradients without it."
+    ),
 }
 """Keys whose presence raises, in our words."""

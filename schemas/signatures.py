@@ -7,10 +7,12 @@ were called with; nothing is compiled and no optimizer is made.
 from __future__ import annotations
 
 import ast
+import contextlib
 import inspect
 import sys
 import textwrap
-from typing import Any, Iterator
+from collections.abc import Iterator
+from typing import Any, ClassVar
 
 EMPTY = inspect.Parameter.empty
 KEYWORDS = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
@@ -28,7 +30,7 @@ class _Called(BaseException):
 class Spy(dict):  # type: ignore[type-arg]
     """A dict that tells which keys were taken out of it."""
 
-    popped: set[Any] = set()
+    popped: ClassVar[set[Any]] = set()
 
     def pop(self, key: Any, *default: Any) -> Any:
         if key in self:
@@ -90,7 +92,11 @@ class _Bench:
         self.torch = torch
         self.classes: list[type] = []
         modules = ["ops.adam", "ops.adagrad", "ops.lamb", "ops.lion", "runtime.fp16.onebit.adam"]
-        modules += ["runtime.fp16.onebit.lamb", "runtime.fp16.onebit.zoadam", "runtime.zero.muon.original_muon"]
+        modules += [
+            "runtime.fp16.onebit.lamb",
+            "runtime.fp16.onebit.zoadam",
+            "runtime.zero.muon.original_muon",
+        ]
         modules += ["runtime.zero.muon.muon_optimizer"]
         for name in modules:
             try:
@@ -100,7 +106,9 @@ class _Bench:
             self.classes += [
                 c
                 for c in vars(module).values()
-                if inspect.isclass(c) and issubclass(c, torch.optim.Optimizer) and c is not torch.optim.Optimizer
+                if inspect.isclass(c)
+                and issubclass(c, torch.optim.Optimizer)
+                and c is not torch.optim.Optimizer
             ]
         self.classes += list(torch_optimizers(torch).values())
         self.signatures = {c: keywords(c) for c in self.classes}
@@ -113,7 +121,9 @@ class _Bench:
         if hasattr(deepspeed, "set_optimizer_flags"):
             helpers.append(deepspeed.set_optimizer_flags)
         self.flags = _flags()
-        self.mentioned = sorted({w for f in [cls._configure_basic_optimizer, *helpers] for w in _constants(f)})
+        self.mentioned = sorted(
+            {w for f in [cls._configure_basic_optimizer, *helpers] for w in _constants(f)}
+        )
         for value in vars(cls).values():
             if isinstance(value, tuple) and value and all(isinstance(v, str) for v in value):
                 self.mentioned = sorted({*self.mentioned, *value})
@@ -124,7 +134,7 @@ class _Bench:
         base = self.engine.DeepSpeedEngine
 
         def make(cls: type) -> Any:
-            def init(self: Any, *args: Any, **kwargs: Any) -> None:
+            def init(_: Any, *args: Any, **kwargs: Any) -> None:
                 raise _Called(cls, args, kwargs)
 
             return init
@@ -161,7 +171,7 @@ class _Bench:
         for attribute, value in {"has_moe_layers": False, "zenflow": False, "overlap_step": False}.items():
             object.__setattr__(fake, attribute, value)
         weights = [torch.nn.Parameter(torch.zeros(2, 2)), torch.nn.Parameter(torch.zeros(2))]
-        for flag, weight in zip((True, False), weights):
+        for flag, weight in zip((True, False), weights, strict=True):
             weight.use_muon = flag
         saved = {c: c.__dict__.get("__init__") for c in self.classes}
         Spy.popped.clear()
@@ -172,7 +182,7 @@ class _Bench:
             base._configure_basic_optimizer(fake, weights)
         except _Called as called:
             return called
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - whatever it raises is the answer
             return error
         finally:
             del self.engine.dict
@@ -261,10 +271,8 @@ def optimizers(parser: Any) -> dict[str, Any]:
             entry.pop("torch_adam", None)
             classes.pop("torch_adam", None)
         table[name] = {**entry, "classes": classes} if classes else {"needs": "mup"}
-    try:
+    with contextlib.suppress(Exception):  # newer releases add Muon when first asked
         utils.is_zero_supported_optimizer(object())
-    except Exception:
-        pass
     tested = [c.__name__ for c in utils.ZERO_SUPPORTED_OPTIMIZERS if not c.__module__.startswith("apex")]
     taken = {n: sorted(keywords(c)) for n, c in torch_optimizers(torch).items()}
     return {
@@ -274,7 +282,7 @@ def optimizers(parser: Any) -> dict[str, Any]:
     }
 
 
-def schedulers(parser: Any) -> dict[str, Any]:
+def schedulers() -> dict[str, Any]:
     """Annotations for the section `scheduler`."""
     import torch
     from deepspeed.runtime import lr_schedules

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import ast
 import hashlib
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path as FilePath
-from typing import Any, Iterable, Iterator
+from typing import Any
 
 import knowledge
 
@@ -59,7 +60,7 @@ class Thing:
     name: str
 
 
-Value = frozenset  # of the above
+Value = frozenset[Any]  # of the above
 NOTHING: Value = frozenset()
 
 
@@ -188,7 +189,7 @@ class Reader:
         if isinstance(node, ast.Dict):
             pairs = [
                 (self.evaluate(k, module, scope), self.evaluate(v, module, scope))
-                for k, v in zip(node.keys, node.values)
+                for k, v in zip(node.keys, node.values, strict=True)
             ]
             return frozenset({Items(tuple(pairs))})
         if isinstance(node, (ast.DictComp, ast.ListComp, ast.GeneratorExp, ast.SetComp)):
@@ -250,7 +251,9 @@ class Reader:
         for item in node.body:
             if isinstance(item, ast.FunctionDef) and item.name == name:
                 return module, item
-            if isinstance(item, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in item.targets):
+            if isinstance(item, ast.Assign) and any(
+                isinstance(t, ast.Name) and t.id == name for t in item.targets
+            ):
                 return module, item.value
         for base in node.bases:
             for value in self.evaluate(base, module, {}):
@@ -274,7 +277,7 @@ class Reader:
 
     def compare(self, node: ast.Compare, module: Module, scope: dict[str, Value]) -> Value:
         left = self.evaluate(node.left, module, scope)
-        for operator, right in zip(node.ops, node.comparators):
+        for operator, right in zip(node.ops, node.comparators, strict=True):
             values = self.evaluate(right, module, scope)
             if isinstance(operator, (ast.In, ast.NotIn)):
                 for value in values:
@@ -294,7 +297,9 @@ class Reader:
                 pairs.append((value, value))
         return frozenset({Items(tuple(pairs))})
 
-    def loops(self, generators: list[ast.comprehension], module: Module, scope: dict[str, Value]) -> Iterator[Any]:
+    def loops(
+        self, generators: list[ast.comprehension], module: Module, scope: dict[str, Value]
+    ) -> Iterator[Any]:
         """Scopes for the iterations of a comprehension with one generator."""
         generator = generators[0]
         for value in self.evaluate(generator.iter, module, scope):
@@ -309,7 +314,9 @@ class Reader:
         yield one
 
     def call(self, node: ast.Call, module: Module, scope: dict[str, Value]) -> Value:
-        arguments = [self.evaluate(a.value if isinstance(a, ast.Starred) else a, module, scope) for a in node.args]
+        arguments = [
+            self.evaluate(a.value if isinstance(a, ast.Starred) else a, module, scope) for a in node.args
+        ]
         named = {k.arg: self.evaluate(k.value, module, scope) for k in node.keywords if k.arg}
         spread = [self.evaluate(k.value, module, scope) for k in node.keywords if k.arg is None]
         function = node.func
@@ -347,7 +354,9 @@ class Reader:
                 out |= self.invoke(value, arguments, named, spread)
         return out
 
-    def invoke(self, code: Code, arguments: list[Value], named: dict[str, Value], spread: list[Value]) -> Value:
+    def invoke(
+        self, code: Code, arguments: list[Value], named: dict[str, Value], spread: list[Value]
+    ) -> Value:
         """The result of calling a function or making an instance."""
         module = self.module(code.module)
         node = module.names.get(code.name) if module else None
@@ -373,18 +382,20 @@ class Reader:
             return NOTHING
         return self.run(found[0], found[1], [frozenset({thing}), *arguments], named)
 
-    def run(self, module: Module, node: ast.FunctionDef, arguments: list[Value], named: dict[str, Value]) -> Value:
+    def run(
+        self, module: Module, node: ast.FunctionDef, arguments: list[Value], named: dict[str, Value]
+    ) -> Value:
         """What a function may return, noting the reads in its body."""
         scope: dict[str, Value] = {}
         parameters = [*node.args.posonlyargs, *node.args.args]
-        for parameter, default in zip(parameters[len(parameters) - len(node.args.defaults) :], node.args.defaults):
+        late = parameters[len(parameters) - len(node.args.defaults) :]
+        for parameter, default in zip(late, node.args.defaults, strict=True):
             scope[parameter.arg] = self.evaluate(default, module, {})
         for parameter in [*parameters, *node.args.kwonlyargs]:
             scope.setdefault(parameter.arg, NOTHING)
-        for parameter, value in zip(parameters, arguments):
+        for parameter, value in zip(parameters, arguments, strict=False):
             scope[parameter.arg] = value
-        for name, value in named.items():
-            scope[name] = value
+        scope.update(named)
         if not any(self._interesting(v) for v in scope.values()):
             return NOTHING
         key = (module.name, node.name, node.lineno, tuple(sorted((k, hash(v)) for k, v in scope.items())))
@@ -406,7 +417,9 @@ class Reader:
     def _interesting(value: Value) -> bool:
         return any(isinstance(v, (At, Thing, Items)) for v in value)
 
-    def block(self, body: list[ast.stmt], module: Module, scope: dict[str, Value], returned: list[Value]) -> None:
+    def block(
+        self, body: list[ast.stmt], module: Module, scope: dict[str, Value], returned: list[Value]
+    ) -> None:
         """Run statements; both sides of every branch."""
         for node in body:
             if isinstance(node, ast.Return):
@@ -447,7 +460,9 @@ class Reader:
                     if isinstance(child, ast.expr):
                         self.evaluate(child, module, scope)
 
-    def bind_pair(self, node: ast.For, pair: tuple[Any, Any], module: Module, scope: dict[str, Value]) -> None:
+    def bind_pair(
+        self, node: ast.For, pair: tuple[Any, Any], module: Module, scope: dict[str, Value]
+    ) -> None:
         """Bind the target of `for x in items` or `for key, value in items`."""
         if isinstance(node.target, ast.Tuple) and len(node.target.elts) == 2:
             self.bind(node.target.elts[0], pair[0], module, scope)
@@ -498,12 +513,13 @@ class Reader:
                 if isinstance(item.value, ast.Call):
                     for keyword in item.value.keywords:
                         if keyword.arg == "alias" and isinstance(keyword.value, ast.Constant):
-                            alias = keyword.value.value
+                            alias = str(keyword.value.value)
                 out.append((item.target.id, alias, item.annotation, module))
-            elif isinstance(item, ast.Assign) and isinstance(item.value, ast.Constant):  # a field in pydantic 1
-                for target in item.targets:
-                    if isinstance(target, ast.Name) and not target.id.startswith("_"):
-                        out.append((target.id, None, item.value, module))
+            elif isinstance(item, ast.Assign) and isinstance(
+                item.value, ast.Constant
+            ):  # a field in pydantic 1
+                names = [t.id for t in item.targets if isinstance(t, ast.Name) and not t.id.startswith("_")]
+                out.extend((name, None, item.value, module) for name in names)
         return out
 
     def model(self, code: Code, value: Value) -> None:
@@ -560,7 +576,13 @@ def parse_time(root: FilePath) -> tuple[dict[Path, dict[str, str]], dict[Path, t
     return reader.reads, reader.models
 
 
-NOT_PARSING = ("git_version", "accelerator", "deepspeed.utils.logging", "deepspeed.comm.comm", "deepspeed.comm.utils")
+NOT_PARSING = (
+    "git_version",
+    "accelerator",
+    "deepspeed.utils.logging",
+    "deepspeed.comm.comm",
+    "deepspeed.comm.utils",
+)
 
 
 def fingerprint(root: FilePath) -> str:
@@ -598,10 +620,16 @@ def _reads_of(tree: ast.Module, constants: dict[str, set[str]]) -> set[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Subscript):
             out.update(texts(node.slice))
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("get", "pop"):
+        elif (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr in ("get", "pop")
+        ):
             if node.args:
                 out.update(texts(node.args[0]))
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id.startswith("get_"):
+        elif (
+            isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id.startswith("get_")
+        ):
             for argument in node.args[1:2]:
                 out.update(texts(argument))
         elif isinstance(node, ast.Compare):
@@ -621,7 +649,9 @@ def runtime(root: FilePath) -> dict[Path, dict[str, str]]:
     files = [f for f in sorted(root.rglob("*.py")) if "/inference/" not in f.as_posix()]
     for file in files:
         text = file.read_text(encoding="utf-8", errors="replace")
-        relevant = file.name == "constants.py" or any(k in text for k in wanted) or "constants import *" in text
+        relevant = (
+            file.name == "constants.py" or any(k in text for k in wanted) or "constants import *" in text
+        )
         if not relevant:
             continue
         try:
@@ -670,12 +700,10 @@ def vocabulary(root: FilePath) -> list[str]:
 
 def compare(static: dict[Path, dict[str, str]], dynamic: dict[Path, Any]) -> list[str]:
     """What one reading lists and the other does not."""
-    notes = []
+    notes: list[str] = []
     for path in sorted({*static, *dynamic}):
         left, right = set(static.get(path, ())), set(dynamic.get(path, ()))
         where = ".".join(path) or "top level"
-        for key in sorted(left - right):
-            notes.append(f"only static: {where}: {key}")
-        for key in sorted(right - left):
-            notes.append(f"only dynamic: {where}: {key}")
+        notes.extend(f"only static: {where}: {key}" for key in sorted(left - right))
+        notes.extend(f"only dynamic: {where}: {key}" for key in sorted(right - left))
     return notes

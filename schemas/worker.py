@@ -13,6 +13,7 @@ Every key is found dynamically (pydantic fields; reads of a recording dict) and 
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import enum
 import inspect
@@ -22,8 +23,10 @@ import sys
 import types
 import typing
 import warnings
+from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path as FilePath
-from typing import Any, Callable, Iterator
+from typing import Any
 
 sys.path.insert(0, str(FilePath(__file__).resolve().parent))
 
@@ -45,7 +48,7 @@ SAMPLE: tuple[Any, ...] = (
 """Values that tell whether two contexts judge a key alike."""
 
 
-class Recorder(dict):
+class Recorder(dict[Any, Any]):
     """A dict that remembers which of its keys a reader asked for, and with what default."""
 
     def __init__(self, data: Config, path: Path, log: dict[Path, dict[str, Any]]):
@@ -140,14 +143,14 @@ class Parser:
         stubs.install()
         logging.disable(logging.CRITICAL)
         warnings.simplefilter("ignore")
-        import deepspeed  # noqa: F401
+        import deepspeed
         import deepspeed.runtime.config as module
 
         self.module = module
         self.release: str = deepspeed.__version__.split("+")[0]
         self.root = FilePath(deepspeed.__file__).parent
-        module.dist.get_rank = lambda *a, **k: 0
-        module.dist.get_world_size = lambda *a, **k: 1
+        module.dist.get_rank = lambda *_, **__: 0
+        module.dist.get_world_size = lambda *_, **__: 1
         self.calls = 0
 
     def failure(self, config: Config) -> BaseException | None:
@@ -155,7 +158,7 @@ class Parser:
         self.calls += 1
         try:
             self.module.DeepSpeedConfig(copy.deepcopy(config))
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - whatever it raises is the answer
             if any(text in str(error) for text in knowledge.MACHINE_FAILURES):
                 return None
             return error
@@ -234,7 +237,7 @@ def field_docs(model: type) -> dict[str, str]:
         except (OSError, TypeError, SyntaxError):
             continue
         body = tree.body[0].body  # type: ignore[attr-defined]
-        for before, after in zip(body, body[1:]):
+        for before, after in pairwise(body):
             if (
                 isinstance(before, ast.AnnAssign)
                 and isinstance(before.target, ast.Name)
@@ -284,9 +287,7 @@ def meant(annotation: Any) -> tuple[list[str], list[Any]]:
         elif inspect.isclass(origin) and issubclass(origin, enum.Enum):
             values.extend(dict.fromkeys(m.value for m in origin if not isinstance(m.value, tuple)))
             names.append("integer" if issubclass(origin, int) else "string")
-        elif origin is bool:
-            names.append("boolean")
-        elif inspect.isclass(origin) and issubclass(origin, bool):
+        elif origin is bool or (inspect.isclass(origin) and issubclass(origin, bool)):
             names.append("boolean")
         elif inspect.isclass(origin) and issubclass(origin, int):
             names.append("integer")
@@ -337,7 +338,9 @@ class Maker:
         self.probed: dict[Any, dict[str, Any]] = {}
         self.oracles: dict[Path, Callable[[Any], bool]] = {}
         self.reads = self._discover()
-        ours = [m for base in model_bases() for m in models(base) if m.__module__.split(".")[0] == "deepspeed"]
+        ours = [
+            m for base in model_bases() for m in models(base) if m.__module__.split(".")[0] == "deepspeed"
+        ]
         self.by_title = {m.__name__: m for m in ours}
         self.static, self.static_models = static_keys.parse_time(parser.root)
         self.runtime = static_keys.runtime(parser.root)
@@ -355,10 +358,8 @@ class Maker:
             size = sum(len(v) for v in log.values())
             for overlay in ({}, *knowledge.DISCOVERY):
                 config = merge({**MINIMAL, **copy.deepcopy(shape)}, overlay)
-                try:
+                with contextlib.suppress(Exception):  # what was read before it failed counts too
                     self.parser.module.DeepSpeedConfig(recording(config, (), log))
-                except Exception:
-                    pass
             for path, keys in list(log.items()):
                 for key in keys:
                     here = (*path, key)
@@ -376,13 +377,11 @@ class Maker:
         """The pydantic model that reads the dict at `path`, or None."""
         for base in self.bases(path):
             error = self.parser.failure(put(base, path, {"__no_such_key__": 1}))
-            title = getattr(error, "title", None)
-            if title is None and hasattr(error, "model"):
-                title = error.model.__name__
-            model = self.by_title.get(title)
-            if model is None or not hasattr(error, "errors"):
+            title = getattr(error, "title", None) or getattr(getattr(error, "model", None), "__name__", "")
+            model: Any = self.by_title.get(title)
+            if model is None or error is None or not hasattr(error, "errors"):
                 continue
-            place = error.errors()[0]["loc"]  # type: ignore[attr-defined]
+            place = error.errors()[0]["loc"]
             if not place or place[-1] != "__no_such_key__":
                 continue
             for step in place[:-1]:
@@ -493,7 +492,7 @@ class Maker:
         for key in keys:
             having = [b for b in whole if key in lookup(b, path)]
             less = [{k: v for k, v in lookup(b, path).items() if k != key} for b in having]
-            if having and not any(accepts(put(b, path, rest)) for b, rest in zip(having, less)):
+            if having and not any(accepts(put(b, path, rest)) for b, rest in zip(having, less, strict=True)):
                 out.append(key)
         return out
 
@@ -501,7 +500,9 @@ class Maker:
         """Judge section `old` only where `new` is absent, if DeepSpeed reads `old` only then."""
         faulty = {"__no_such_key__": 1}
         accepts = self.parser.accepts
-        if old not in root["properties"] or accepts({**MINIMAL, old: faulty}) and accepts({**MINIMAL, old: 1}):
+        if old not in root["properties"] or (
+            accepts({**MINIMAL, old: faulty}) and accepts({**MINIMAL, old: 1})
+        ):
             return
         bad = faulty if not accepts({**MINIMAL, old: faulty}) else 1
         if not accepts({**MINIMAL, old: bad, new: {}}):
@@ -510,8 +511,8 @@ class Maker:
         if not accepts({**MINIMAL, old: bad, new: None}) and accepts({**MINIMAL, new: None}):
             unread["properties"] = {new: {"not": {"type": "null"}}}
         full = root["properties"][old]
-        root["properties"][old] = {**derive.annotations(full), "additionalProperties": True}
-        root["anyOf"] = [unread, {"properties": {old: derive.constraints(full)}}]
+        root["properties"][old] = {**derive.told(full), "additionalProperties": True}
+        root["anyOf"] = [unread, {"properties": {old: derive.demands(full)}}]
 
     def around(self, path: Path) -> dict[str, Any]:
         """Type keywords for values of a section that are not objects."""
@@ -529,9 +530,7 @@ class Maker:
             keys.pop(key, None)
         order = list(knowledge.LEGACY)
         rank = {name: i for i, name in enumerate(order)}
-        return dict(
-            sorted(keys.items(), key=lambda kv: (rank.get(".".join((*path, kv[0])), 10**6), kv[0]))
-        )
+        return dict(sorted(keys.items(), key=lambda kv: (rank.get(".".join((*path, kv[0])), 10**6), kv[0])))
 
     def key(self, path: Path, default: Any) -> dict[str, Any]:
         """The schema of a key of a dict-style section."""
@@ -544,7 +543,9 @@ class Maker:
         keys = self.legacy_keys(path)
         if model is not None or keys or dotted in knowledge.FREE:
             schema = self.section(path, model)
-            words = about.get("description") or (short(inspect.getdoc(model) or "") if model is not None else "")
+            words = about.get("description") or (
+                short(inspect.getdoc(model) or "") if model is not None else ""
+            )
             words = words or knowledge.LEAVES.get(path[-1], "")
             out = {"description": words} if words else {}
             if not words:
@@ -597,7 +598,9 @@ class Maker:
             out["x-source"] = source
         return out
 
-    def probe(self, path: Path, accepts: Callable[[Any], bool], strings: list[str], like: str = "") -> dict[str, Any]:
+    def probe(
+        self, path: Path, accepts: Callable[[Any], bool], strings: list[str], like: str = ""
+    ) -> dict[str, Any]:
         """Keywords for the value at `path`.
 
         A key declared like an earlier one (`like`) that answers every value of derive.QUICK as that one did
@@ -619,13 +622,17 @@ class Maker:
     def untyped(self, schema: dict[str, Any], section: str) -> None:
         """Judge `params` only beside a `type`: without one DeepSpeed does not look at them."""
         full = schema["properties"].get("params")
-        if not full or not derive.constraints(full) or not self.parser.accepts({**MINIMAL, section: {"params": 1}}):
+        if (
+            not full
+            or not derive.demands(full)
+            or not self.parser.accepts({**MINIMAL, section: {"params": 1}})
+        ):
             return
-        schema["properties"]["params"] = {**derive.annotations(full), "additionalProperties": True}
+        schema["properties"]["params"] = {**derive.told(full), "additionalProperties": True}
         schema["anyOf"] = [
             {"not": {"required": ["type"]}},
             {"properties": {"type": {"type": "null"}}},
-            {"properties": {"params": derive.constraints(full)}},
+            {"properties": {"params": derive.demands(full)}},
         ]
 
     @staticmethod
@@ -765,7 +772,7 @@ class Maker:
 
     def schedulers(self) -> dict[str, Any]:
         """Annotations about scheduler names and parameters."""
-        return signatures.schedulers(self.parser)
+        return signatures.schedulers()
 
 
 def merge(base: Config, overlay: Config) -> Config:
@@ -786,7 +793,7 @@ def main() -> int:
     if len(sys.argv) > 2:  # a schema made from the same parsing code: only what else may differ is looked at
         schema = json.loads(FilePath(sys.argv[2]).read_text(encoding="utf-8"))
         schema["properties"]["optimizer"].update(signatures.optimizers(parser))
-        schema["properties"]["scheduler"].update(signatures.schedulers(parser))
+        schema["properties"]["scheduler"].update(signatures.schedulers())
         report = {"release": parser.release, "schema": schema, "notes": [], "calls": 0}
         FilePath(sys.argv[1]).write_text(json.dumps(report, ensure_ascii=False), encoding="utf-8")
         return 0

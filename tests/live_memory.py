@@ -90,7 +90,8 @@ def live() -> int:
 def train(case: dict[str, Any], rank: int, port: int) -> dict[str, Any]:
     """One rank: initialize, two optimizer steps, counting in the second."""
     ranks = case.get("ranks", 2)
-    os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(ranks), LOCAL_SIZE=str(ranks),
+    # Without LOCAL_SIZE DeepSpeed leaves its spinning shared-memory collectives alone and uses gloo.
+    os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(ranks),
                       MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))  # fmt: skip
     import deepspeed
     import torch

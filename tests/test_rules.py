@@ -13,10 +13,12 @@ from dslint.config import schema_at
 from dslint.expression import paths
 from dslint.facts import REGISTRY
 from dslint.finding import FileReport
+from dslint.launch import Argument, Launch
 from dslint.lint import Options, lint
 from dslint.releases import holds
 from dslint.rulefile import HERE, SOURCES, compile_folder, outputs
 from dslint.rules import Rule, from_data, load
+from dslint.trainers.accelerate import BLOCK, TOP
 
 RULES = [from_data(data) for data in compile_folder(SOURCES)]
 EXAMPLES = [
@@ -30,8 +32,15 @@ def run(example: dict[str, Any]) -> FileReport:
     config = example.get("bad", example.get("good"))
     text = config if isinstance(config, str) else json.dumps(config, indent=2)
     release = example.get("deepspeed", schemas.newest())
-    options = Options(release, trainer=example.get("trainer", "raw"), gpus=example.get("gpus"))
-    return lint(text.encode(), "example.json", options, RULES)
+    trainer = example.get("trainer", "raw")
+    launch = None
+    if "args" in example or "launcher" in example:
+        given = {key: Argument(value, 1) for key, value in example.get("args", {}).items()}
+        launcher = {key: Argument(value, 1) for key, value in example.get("launcher", {}).items()}
+        launch = Launch("run.sh", trainer, given, launcher, accelerate=bool(launcher))
+    options = Options(release, trainer=trainer, gpus=example.get("gpus"), launch=launch)
+    suffix = "yaml" if example.get("format") in ("yaml", "accelerate") else "json"
+    return lint(text.encode(), f"example.{suffix}", options, RULES)
 
 
 @pytest.mark.parametrize("rule, example", EXAMPLES)
@@ -62,7 +71,10 @@ def test_rule_speaks_of_keys_that_exist(rule: Rule) -> None:
     for path in named:
         if path[0] == "facts":
             assert path[1] in REGISTRY
-        elif path[0] not in ("target", "this"):
+        elif path[0] == "accelerate":
+            known_keys = TOP if len(path) == 2 else BLOCK
+            assert path[-1] in known_keys and path[1:-1] in ((), ("deepspeed_config",)), ".".join(path)
+        elif path[0] not in ("target", "this", "args", "where"):
             free = path[:2] in (("optimizer", "params"), ("scheduler", "params"))
             assert free or any(schema_at(schema, path) for schema in known), ".".join(path)
 

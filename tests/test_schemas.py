@@ -9,8 +9,9 @@ import re
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Iterator
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,9 @@ jsonschema = pytest.importorskip("jsonschema")
 ROOT = Path(__file__).resolve().parent.parent
 SCHEMAS = ROOT / "schemas"
 INDEX: dict[str, str] = json.loads((SCHEMAS / "index.json").read_text(encoding="utf-8"))
-FILES = {name: json.loads((SCHEMAS / name).read_text(encoding="utf-8")) for name in sorted(set(INDEX.values()))}
+FILES = {
+    name: json.loads((SCHEMAS / name).read_text(encoding="utf-8")) for name in sorted(set(INDEX.values()))
+}
 HISTORY: dict[str, Any] = json.loads((SCHEMAS / "history.json").read_text(encoding="utf-8"))
 MINIMAL = {"train_micro_batch_size_per_gpu": 1}
 
@@ -102,8 +105,16 @@ def test_uses_only_agreed_keywords(name: str) -> None:
 
 
 def test_patterns() -> None:
-    patterns = {node["pattern"] for content in FILES.values() for node in subschemas(content) if "pattern" in node}
-    hostile = ["1" * 20000 + "x", "1_" * 10000 + "x", "0." + "0" * 20000 + "x", " " * 20000 + "x", "-" * 20000]
+    patterns = {
+        node["pattern"] for content in FILES.values() for node in subschemas(content) if "pattern" in node
+    }
+    hostile = [
+        "1" * 20000 + "x",
+        "1_" * 10000 + "x",
+        "0." + "0" * 20000 + "x",
+        " " * 20000 + "x",
+        "-" * 20000,
+    ]
     started = time.process_time()
     for pattern in patterns:
         assert "(?<" not in pattern and not re.search(r"\(\?[aiLmsux]", pattern), pattern
@@ -264,8 +275,10 @@ for path, value in json.load(sys.stdin):
 print("ANSWER" + json.dumps([parser.release, out]))
 """
 VALUES: list[Any] = [
-    None, True, False, 0, 1, 2, 3, -1, 7, 5.0, 5e8, 5.5, 0.5, -0.5, 1000, "1", "0", "-1", " 2 ", "1_000", "500000000",
-    "5e8", "5.0", "5.5", "true", "True", "yes", "on", "off", "no", "y", "t", "auto", "Auto", "abc", "", "fp16", "bf16",
+    None, True, False, 0, 1, 2, 3, -1, 7, 5.0, 5e8, 5.5, 0.5, -0.5, 1000, "1", "0", "-1", " 2 ", "1_000",
+    "500000000",
+    "5e8", "5.0", "5.5", "true", "True", "yes", "on", "off", "no", "y", "t", "auto", "Auto", "abc", "",
+    "fp16", "bf16",
     "fp32", "float16", "cpu", "nvme", "none", [], [1], ["a"], {}, {"a": 1}, {"enabled": True},
 ]  # fmt: skip
 
@@ -287,7 +300,7 @@ def test_agrees_with_the_installed_deepspeed() -> None:
     _, answers = json.loads(done.stdout.partition("ANSWER")[2])
     judge = jsonschema.Draft202012Validator(schema(release))
     wrong = []
-    for (path, value), configs in zip(cases, answers):
+    for (path, value), configs in zip(cases, answers, strict=True):
         accepted = any(verdict for _, verdict in configs)
         if accepted != any(judge.is_valid(config) for config, _ in configs):
             literal = key(release, ".".join(path)).get("x-integer-literal") and isinstance(value, float)

@@ -57,11 +57,13 @@ def resolve(given: Batch, ranks: Any) -> Batch:
 
 
 def _given(config: Config) -> Batch | None:
-    """The numbers of the file; None when one of them is filled by a trainer or is not a number."""
+    """The numbers of the file and of its trainer; None when one is unknown or not a number."""
     values = []
     for path in (TRAIN, MICRO, STEPS):
         value = config.written(path) if config.has(path) else None
-        if config.origin(path).kind == "filled" or not isinstance(value, (int, float, type(None))):
+        if config.origin(path).kind == "filled":
+            value = config.value(path)
+        if not isinstance(value, (int, float, type(None))):
             return None
         values.append(value)
     return Batch(*values)

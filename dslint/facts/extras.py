@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dslint.config import Config, properties, schema_at
-from dslint.document import Path, dotted
+from dslint.document import dotted
 from dslint.expression import UNKNOWN
 from dslint.facts.registry import Item, fact
 from dslint.facts.zero import ZERO
@@ -26,26 +26,6 @@ EXPERT_CHOICES = {
 """What AutoEP accepts (module_inject/auto_ep_config.py, validate_autoep_config, 0.19.8)."""
 
 LOG_LEVELS = ("debug", "info", "warning", "error", "critical")
-
-
-@fact
-def dropped_auto(config: Config) -> Any:
-    """Keys whose "auto" nobody fills: DeepSpeed drops it there and uses the default."""
-    found: list[Item] = []
-    _find_dropped(config, config.schema, config.data, (), found)
-    return found
-
-
-def _find_dropped(config: Config, schema: Any, section: Any, path: Path, found: list[Item]) -> None:
-    if not isinstance(section, dict):
-        return
-    for key, value in section.items():
-        sub = properties(schema).get(key, {})
-        where: Path = (*path, str(sub.get("x-canonical", key)))
-        default = config.value(where) if value == "auto" and sub else "auto"
-        if default != "auto" and config.origin(where).kind == "dropped":
-            found.append(Item(where, {"key": dotted(where), "default": default}))
-        _find_dropped(config, sub, value, where, found)
 
 
 @fact

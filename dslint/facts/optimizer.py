@@ -7,6 +7,7 @@ schema of the release (`x-optimizers`, `x-torch-optimizers`, `x-zero-tested-opti
 
 from __future__ import annotations
 
+import json
 import math
 from typing import Any
 
@@ -100,9 +101,13 @@ def described(value: Any) -> str:
         return f'the string "{value if len(value) <= 40 else value[:37] + "..."}"'
     if isinstance(value, dict):
         return "an object"
-    if isinstance(value, list):
-        return f"a list of {len(value)}"
-    return "true" if value is True else "false" if value is False else f"{value}"
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 40 else f"a list of {len(value)}" if isinstance(value, list) else text[:40]
+
+
+def stopped(config: Config, value: Any) -> bool:
+    """Whether a value is an "auto" at which accelerate, below most trainers, stops before DeepSpeed."""
+    return value == "auto" and config.target.trainer not in ("raw", "lightning")
 
 
 def annotation(config: Config, section: tuple[str, ...], name: str) -> Any:
@@ -142,7 +147,8 @@ def optimizer_unknown(config: Config) -> Any:
     name = optimizer_name(config)
     if name is UNKNOWN:
         return UNKNOWN
-    return name is None and optimizer_type(config).lower() not in ONE_BIT
+    kind = optimizer_type(config)
+    return name is None and kind.lower() not in ONE_BIT and not stopped(config, kind)
 
 
 @fact
@@ -254,7 +260,7 @@ def _bad_values(config: Config) -> list[tuple[str, Item]]:
     found = []
     for key, value in parameters(config).items():
         path = (*PARAMS, key)
-        if key not in taken or config.origin(path).kind == "filled":
+        if key not in taken or config.origin(path).kind == "filled" or stopped(config, value):
             continue
         phase = "step" if late and key != "ns_method" else "initialize"
         if kind == "ASGD" and key in ASGD_AT_STEP:

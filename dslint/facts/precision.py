@@ -6,7 +6,7 @@ from typing import Any
 
 from dslint.config import Config, schema_at
 from dslint.expression import UNKNOWN
-from dslint.facts.optimizer import optimizer_class
+from dslint.facts.optimizer import optimizer_class, stopped
 from dslint.facts.registry import Item, fact
 
 BYTES = {"fp32": 4, "fp16": 2, "bf16": 2}
@@ -64,7 +64,7 @@ def dtypes_unknown(config: Config) -> Any:
     for key in ("grad_accum_dtype", "param_dtype", "buffer_dtype"):
         path = ("data_types", key)
         value = config.written(path)
-        if value is None or not schema_at(config.schema, path):
+        if value is None or not schema_at(config.schema, path) or stopped(config, value):
             continue
         if key == "buffer_dtype" and precision(config) not in ("fp16", "bf16"):
             continue

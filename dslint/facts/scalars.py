@@ -8,7 +8,7 @@ from typing import Any
 from dslint.config import Config, properties, schema_at
 from dslint.document import Path, dotted
 from dslint.expression import UNKNOWN
-from dslint.facts.optimizer import described
+from dslint.facts.optimizer import described, stopped
 from dslint.facts.registry import Item, fact
 
 FALSE_WORDS = ("false", "no", "off", "0", "none", "null", "f", "n")
@@ -27,7 +27,8 @@ def clipping_not_a_number(config: Config) -> Any:
     path = ("gradient_clipping",)
     if not config.has(path) or config.origin(path).kind == "filled":
         return False
-    return not isinstance(config.written(path), (int, float))
+    value = config.written(path)
+    return not isinstance(value, (int, float)) and not stopped(config, value)
 
 
 @fact
@@ -49,6 +50,8 @@ def predivide_crashes(config: Config) -> Any:
     if stage is UNKNOWN or (stage != 0 and scatters is not False):
         return False
     value = config.written(path)
+    if stopped(config, value):
+        return False
     return not isinstance(value, (int, float)) or (value == 0 and stage != 3)
 
 
@@ -70,7 +73,7 @@ def profiler_crashing_values(config: Config) -> Any:
         path = ("flops_profiler", key)
         value = config.written(path)
         reached = key == "profile_step" or (isinstance(step, int) and step >= 1)
-        if config.has(path) and reached and not isinstance(value, types):
+        if config.has(path) and reached and not isinstance(value, types) and not stopped(config, value):
             values = {"key": key, "got": described(value), "expected": expected}
             found.append(Item(path, values))
     return found

@@ -12,7 +12,13 @@ from typing import Any
 from dslint.config import Config
 from dslint.document import Path
 from dslint.expression import UNKNOWN
-from dslint.facts.optimizer import annotation, described, optimizer_cycles_momentum, optimizer_lr
+from dslint.facts.optimizer import (
+    annotation,
+    described,
+    optimizer_cycles_momentum,
+    optimizer_lr,
+    stopped,
+)
 from dslint.facts.precision import precision
 from dslint.facts.registry import Item, fact
 from dslint.suggest import nearest
@@ -65,7 +71,9 @@ def scheduler_unknown(config: Config) -> Any:
     if UNKNOWN in (own, torch) or not config.has(TYPE) or config.origin(TYPE).kind == "filled":
         return UNKNOWN
     kind = config.written(TYPE)
-    return kind is not None and (not isinstance(kind, str) or (kind not in own and kind not in torch))
+    if kind is None or stopped(config, kind):
+        return False
+    return not isinstance(kind, str) or (kind not in own and kind not in torch)
 
 
 @fact
@@ -144,7 +152,7 @@ def _bad_values(config: Config) -> list[tuple[str, Item]]:
     found = []
     for key, value in parameters(config).items():
         path = (*PARAMS, key)
-        if key not in taken or config.origin(path).kind == "filled":
+        if key not in taken or config.origin(path).kind == "filled" or stopped(config, value):
             continue
         phase, expected = _judge(config, key, value)
         if expected:

@@ -193,3 +193,105 @@ def scheduler_replaced(config: Config) -> Any:
     if not isinstance(wanted, str) or wanted in same.get(kind, ()):
         return None
     return wanted
+
+
+@fact
+def clipping_lost(config: Config) -> Any:
+    """Whether the run is known to ask for another clipping than DeepSpeed's default, and has no key for it."""
+    launch = config.target.launch
+    asked = UNKNOWN if launch is None else launch.value("max_grad_norm")
+    return not config.has(("gradient_clipping",)) and asked is not UNKNOWN and asked != config.default(("gradient_clipping",))
+
+
+@fact
+def accumulation_unknown(config: Config) -> Any:
+    """Whether the accumulation steps that the run asks for are unknown."""
+    launch = config.target.launch
+    return launch is None or launch.value("gradient_accumulation_steps") is UNKNOWN
+
+
+@fact
+def precision_without_enabled(config: Config) -> Any:
+    """bf16 and fp16 sections that have no enabled, while the other one is not on."""
+    found = []
+    for section, other in (("fp16", "bf16"), ("bf16", "fp16")):
+        keys = config.data.get(section)
+        if isinstance(keys, dict) and "enabled" not in keys and config.value((other, "enabled")) is not True:
+            if config.target.launch is None or config.target.launch.likely(section) is not False:
+                found.append(Item((section,), {"key": section}))
+    return found
+
+
+@fact
+def bfloat16_shadowed(config: Config) -> Any:
+    """Whether the file has the old section bfloat16 and no bf16."""
+    return "bfloat16" in config.data and "bf16" not in config.data
+
+
+@fact
+def optim_replaced(config: Config) -> Any:
+    """Whether the run's optim is given and accelerate makes another kind of optimizer of it under offload."""
+    name = hf_optimizer(config)
+    offloads = config.offloads(("zero_optimization", "offload_optimizer"))
+    if name is UNKNOWN or offloads is UNKNOWN:
+        return UNKNOWN
+    forced = config.value(("zero_force_ds_cpu_optimizer",))
+    kept = name.startswith(("adamw_torch", "adamw_hf", "adamw_apex", "adagrad", "adafactor")) or name in (
+        "lion_32bit", "paged_lion_32bit", "paged_adamw_32bit"
+    )  # fmt: skip
+    return offloads and forced is True and not config.has(("optimizer",)) and not kept
+
+
+@fact
+def evaluates_only(config: Config) -> Any:
+    """Whether the arguments ask for evaluation or prediction and, as far as they tell, not for training."""
+    launch = config.target.launch
+    if launch is None or not launch.complete:
+        return UNKNOWN
+    asked = any(launch.given(name) and launch.value(name) is True for name in ("do_eval", "do_predict"))
+    return asked and launch.likely("do_train") is False
+
+
+@fact
+def fsdp_asked(config: Config) -> Any:
+    """Whether the run is given a value for fsdp that turns it on."""
+    launch = config.target.launch
+    return launch is not None and launch.given("fsdp") and launch.value("fsdp") not in (UNKNOWN, None, "", [], False)
+
+
+def _asked_precision(config: Config) -> tuple[str, str] | None:
+    """What the launcher's mixed_precision asks for, as fp16 or bf16, and where."""
+    launch = config.target.launch
+    if launch is None or config.document.config is not None:
+        return None
+    chosen = launch.launcher.get("mixed_precision")
+    if chosen is None or chosen.value not in ("fp16", "bf16", "fp8"):
+        return None
+    from dslint.launch import place
+
+    return str(chosen.value), place(launch.name, chosen.line)
+
+
+@fact
+def precision_contradictions(config: Config) -> Any:
+    """fp16.enabled or bf16.enabled where it is on and the launcher asks for the other format."""
+    asked = _asked_precision(config)
+    if asked is None:
+        return []
+    other = "bf16" if asked[0] == "fp16" else "fp16"
+    value = _raw(config.data, (other, "enabled"))
+    if str(value).lower() != "true":
+        return []
+    return [Item((other, "enabled"), {"key": f"{other}.enabled", "asked": asked[0], "where": asked[1]})]
+
+
+@fact
+def precision_denials(config: Config) -> Any:
+    """fp16.enabled or bf16.enabled where it is false and the launcher asks for this format."""
+    asked = _asked_precision(config)
+    if asked is None:
+        return []
+    section = "fp16" if asked[0] == "fp16" else "bf16"
+    if _raw(config.data, (section, "enabled")) is not False:
+        return []
+    return [Item((section, "enabled"), {"key": f"{section}.enabled", "asked": asked[0], "where": asked[1]})]

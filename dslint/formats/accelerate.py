@@ -76,7 +76,7 @@ def deepspeed_config(data: dict[str, Any], block: dict[str, Any]) -> dict[str, A
     clipping = _clipping(block.get("gradient_clipping"))
     if clipping:
         config["gradient_clipping"] = clipping
-    precision = str(data.get("mixed_precision", "no")).lower()
+    precision = str(data.get("mixed_precision", "fp16" if data.get("fp16") else "no")).lower()
     if precision in ("fp16", "bf16", "fp8"):
         config["fp16" if precision == "fp16" else "bf16"] = {"enabled": True}
     config.setdefault("fp16", {"enabled": False})

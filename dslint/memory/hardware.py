@@ -36,12 +36,14 @@ class Gpu:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A link. `rate` in bytes a second; `network`: between nodes; `shared`: by all GPUs of a node."""
+    """A link. `rate` in bytes a second: of one GPU inside a node, of all ports of a node on a network.
+
+    NCCL runs a ring through every port, so what one GPU sends crosses each node's ports once.
+    """
 
     name: str
     rate: float
     network: bool = False
-    shared: bool = False
 
 
 @lru_cache(maxsize=1)
@@ -79,13 +81,22 @@ def gpu(word: str) -> Gpu:
     return Gpu(entry["name"], entry["usable_gib"] * GIB, entry["bf16"], entry["tflops"], entry["link"], rate)
 
 
+_PORTS = re.compile(r"(.*[a-z0-9])x([1-9][0-9]?)\Z", re.ASCII)
+
+
 def link(word: str) -> Link:
-    """The link of a name. Raises UsageError with the nearest name."""
-    entry = _entry("links", word)
+    """The link of a name; "ib200x8" is eight ports a node. Raises UsageError with the nearest name."""
+    entry, ports = _entry("links", word), 1
+    several = _PORTS.match(word.strip().lower())
+    if entry is None and several is not None:
+        entry, ports = _entry("links", several.group(1)), int(several.group(2))
+        if entry is not None and not entry.get("network"):
+            entry = None
     if entry is None:
         near = _near(word, "links")
         raise UsageError(f"no link is called {word[:60]!r}; {near or 'known are ' + ', '.join(links())}")
-    return Link(entry["name"], entry["gb_per_s"] * 1e9, bool(entry.get("network")), bool(entry.get("shared")))
+    name = entry["name"] if ports == 1 else f"{entry['name']}x{ports}"
+    return Link(name, entry["gb_per_s"] * 1e9 * ports, bool(entry.get("network")))
 
 
 def _near(word: str, kind: str) -> str:

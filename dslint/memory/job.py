@@ -79,7 +79,9 @@ class Job:
     hpz: int = 1
     quantized_weights: bool = False
     quantized_gradients: bool = False
-    nvme_buffers: int = 5
+    mics: int = 0
+    nvme_buffers: int = 4
+    nvme_param_buffers: int = 5
     nvme_buffer_size: int = 100_000_000
     nvme_max_in_cpu: int = 1_000_000_000
     seq_len: int = 2048
@@ -102,6 +104,7 @@ class Job:
     intra: Link | None = None
     inter: Link | None = None
     trainer: str = "raw"
+    release: tuple[int, ...] = (0, 19, 8)
     assumptions: tuple[str, ...] = ()
 
     @property
@@ -130,6 +133,11 @@ class Job:
     def gradient_bytes(self) -> int:
         """Bytes of an accumulated gradient."""
         return self.accumulate_bytes or self.size
+
+    @property
+    def shards(self) -> int:
+        """Ranks that stage 3 splits states over: all, or a MiCS group."""
+        return min(self.mics, self.gpus) if self.stage == 3 and self.mics > 0 else self.gpus
 
     @property
     def tokens(self) -> int:

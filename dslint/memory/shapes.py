@@ -60,6 +60,16 @@ class Block:
     dropouts: int = 0
     eager_only: bool = False
 
+    @property
+    def gated(self) -> bool:
+        """Whether the MLP has three matrices, two of which read the same input."""
+        return self.mlp.startswith("gated")
+
+    @property
+    def rms(self) -> bool:
+        """Whether normalization only scales; else it has a bias."""
+        return self.norm != "layer"
+
 
 NORMS = {"rms": (1, 1, 0), "gemma": (2, 0, 1), "layer": (0, 1, 0)}
 """Kind -> elements a normalization keeps a token and hidden unit when its weight trains: 32-bit ones,

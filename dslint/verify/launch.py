@@ -169,7 +169,7 @@ def launch(plan: Plan, place: Place, timeout: float, progress: Progress) -> Outc
                     stdin=subprocess.DEVNULL,
                     stdout=out,
                     stderr=subprocess.STDOUT,
-                    env=environment(place, run),
+                    env=environment(place, run, folder),
                     start_new_session=True,
                 )
                 outcome = watch(process, folder, place, timeout, progress)
@@ -200,9 +200,10 @@ def command(plan: Plan, place: Place, folder: Path) -> list[str]:
     return [*head, "--nproc-per-node", str(place.ranks), "-m", worker, argument]
 
 
-def environment(place: Place, run: str) -> dict[str, str]:
-    """The environment of the ranks. This package can be imported in it as it was here."""
-    env = {**os.environ, **place.environment, RUN_ID: run}
+def environment(place: Place, run: str, folder: Path) -> dict[str, str]:
+    """The environment of the ranks. This package can be imported in it as it was here, and temporary files
+    (torchrun's logs, inductor's cache) go where they are removed."""
+    env = {**os.environ, **place.environment, RUN_ID: run, "TMPDIR": str(folder)}
     here = str(Path(__file__).resolve().parents[2])
     env["PYTHONPATH"] = os.pathsep.join(p for p in (env.get("PYTHONPATH", ""), here) if p)
     env.setdefault("OMP_NUM_THREADS", "1")  # what torchrun sets, without its page of warnings

@@ -36,8 +36,13 @@ GRADIENTS = (
 )
 """Attributes that hold gradients between their reduction and the step."""
 
-BUCKETS = ("ipg_buckets", "extra_large_param_to_reduce", "temp_grad_buffer_for_cpu_offload",
-           "temp_grad_buffer_for_gpu_offload")  # fmt: skip
+BUCKETS = (
+    "ipg_buckets",
+    "extra_large_param_to_reduce",
+    "temp_grad_buffer_for_cpu_offload",
+    "temp_grad_buffer_for_gpu_offload",
+    "param_buffer_of_bit16_for_cpu_offload_groups",
+)
 """Attributes that hold buffers for reducing and staging."""
 
 ITEMS = ("moments", "weights", "gathered", "master", "gradients", "buckets", "other")

@@ -59,18 +59,21 @@ class Forecast:
         part is in them, for there everything is."""
         from dslint.memory.states import states
 
-        s = states(self.job)
+        job, s = self.job, states(self.job)
         host = 1.0 if self.device == "cpu" else 0.0
+        lasting = s.accumulated if job.stage == 3 or job.bf16_optimizer else 0.0
+        buffers = float(job.size * job.reduce_bucket) if job.stage == 3 else 0.0
+        if job.stage in (1, 2) and job.offload_optimizer != "none":
+            buffers = s.copies
         steady = {
             "weights": s.weights + host * s.host_weights,
             "gathered": s.persistent,
             "master": s.master + host * s.host_master,
             "moments": s.moments + host * s.host_moments,
+            "gradients": lasting + host * s.host_gradients,
+            "buckets": buffers + host * s.host_buffers,
         }
-        return {
-            STEADY: steady,
-            BEFORE: {**steady, "gradients": s.accumulated + s.fresh + host * s.host_gradients},
-        }
+        return {STEADY: steady, BEFORE: {"gradients": s.step_gradients + host * s.host_gradients}}
 
     def peaks(self) -> dict[str, tuple[str, float]]:
         """On a GPU: what people read, the figure's name in a rank's summary, and the bytes predicted."""

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import io
 import json
 import os
 import socket
@@ -26,6 +25,7 @@ import sys
 import tempfile
 import traceback
 import warnings
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -252,11 +252,11 @@ def _prepare() -> None:
         FusedAdamBuilder().load(verbose=False)
 
 
-def run(cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The outcomes of cases, each from its own forked child."""
-    with contextlib.redirect_stdout(io.StringIO()):
-        _prepare()
-    return [_forked(case, _free_port()) for case in cases]
+def run(cases: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """The outcomes of cases as they come, each from its own forked child."""
+    _prepare()
+    for case in cases:
+        yield _forked(case, _free_port())
 
 
 def _free_port() -> int:
@@ -288,9 +288,8 @@ def _forked(case: dict[str, Any], port: int) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    _real = os.dup(1)
-    os.dup2(2, 1)
-    _results = run([json.loads(line) for line in sys.stdin if line.strip()])
-    with os.fdopen(_real, "w") as _out:
-        for _result in _results:
-            _out.write(json.dumps(_result) + "\n")
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what the libraries print is not an answer
+    for result in run(json.loads(line) for line in sys.stdin if line.strip()):
+        answers.write(json.dumps(result) + "\n")
+        answers.flush()
