@@ -6,18 +6,20 @@ Exit codes: 0 no finding at or above --fail-on; 1 such findings; 2 the job could
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
 from dslint import __version__
 from dslint import schema as schemas
-from dslint.discover import below, is_config
+from dslint.discover import SUFFIXES, YAML, below, is_config, tells_more
 from dslint.finding import SEVERITIES, FileReport, at_least
 from dslint.installed import installed_release
-from dslint.lint import Options, chosen, lint, lint_releases, prepare
+from dslint.lint import Options, chosen, in_order, lint, lint_releases, prepare
 from dslint.releases import number
 from dslint.report import FORMATS, renderer
 from dslint.repository import asked_release
@@ -26,6 +28,8 @@ from dslint.settings import TRAINERS, UsageError
 from dslint.verify import arguments as verifying
 
 CLEAN, FOUND, FAILED = 0, 1, 2
+MAX_SCRIPT = 1 << 18
+"""Bytes of a launch script that are read."""
 
 EPILOG = """\
 examples:
@@ -90,6 +94,12 @@ def arguments() -> argparse.ArgumentParser:
     )
     target.add_argument(
         "--gpus", type=positive, metavar="N", help="processes, one GPU each (default: unknown)"
+    )
+    target.add_argument(
+        "--hf-args",
+        metavar="FILE",
+        help="how the run is started: TrainingArguments as JSON or YAML (LLaMA-Factory's and axolotl's, too),"
+        " or the launch script",
     )
     rules = p.add_argument_group("rules")
     rules.add_argument(
@@ -207,16 +217,17 @@ def run(args: argparse.Namespace) -> int:
         return say(json.dumps(schemas.load(release), indent=2, ensure_ascii=False) + "\n")
     options = Options(release, reason, args.trainer, args.gpus, args.select, args.ignore)
     inputs, failed = gather(args)
+    work = related(args, inputs, options)
     if args.show_config:
         from dslint.show import show_config
 
-        return say("".join(show_config(configure_file(raw, name, options)) for name, raw in inputs))
+        return say("".join(show_config(prepare(raw, name, targets[0])) for name, raw, targets in work))
     if args.verify:
         reports, failed = verified(args, options, rules, inputs, failed)
     else:
-        judge = judge_with(args, options, rules, releases)
-        reports = [judge(raw, name) for name, raw in inputs]
-    if not inputs and not failed and not args.filter:
+        judge = judge_with(args, rules, releases)
+        reports = [joined([judge(raw, name, target) for target in targets]) for name, raw, targets in work]
+    if not work and not failed and not args.filter:
         raise UsageError(nothing_found(args.paths))
     failed = publish(args, reports) or failed
     found = any(at_least(f.severity, args.fail_on) for report in reports for f in report.findings)
@@ -252,9 +263,71 @@ def verified(
     return reports, failed or bool(cannot)
 
 
+def related(
+    args: argparse.Namespace, inputs: list[tuple[str, bytes]], options: Options
+) -> list[tuple[str, bytes, list[Options]]]:
+    """Each file with what to judge it for: once for every run that is known to name it, else once.
+
+    Files that an accelerate file or arguments of a run name are added.
+    """
+    folders = [path for path in args.paths or ["."] if os.path.isdir(path)]
+    if not args.hf_args and not folders and not any(tells_more(name, raw) for name, raw in inputs):
+        return [(name, raw, [options]) for name, raw in inputs]
+    from dslint.project import SCRIPTS, asked, plan, runs_of
+
+    look = looking_below([".", *folders, *(os.path.dirname(name) or "." for name, _ in inputs)])
+    try:
+        if args.hf_args:
+            jobs = asked(inputs, runs_of(args.hf_args, Path(args.hf_args).read_bytes(), look), look)
+        else:
+            runs = []
+            for folder in folders if inputs else []:
+                for script in below(Path(folder), (*SCRIPTS, *YAML)):
+                    if readable(script) and b"deepspeed" in (raw := script.read_bytes()[:MAX_SCRIPT]):
+                        with contextlib.suppress(ValueError):
+                            runs += runs_of(str(script), raw, look)
+            jobs = plan(inputs, runs, look)
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{args.hf_args}: {getattr(error, 'strerror', None) or error}") from None
+    return [
+        (
+            job.name,
+            job.raw,
+            [replace(options, launch=launch, companion=job.companion) for launch in job.launches or [None]],
+        )
+        for job in jobs
+    ]
+
+
+def looking_below(folders: list[str]) -> Callable[[str], bytes | None]:
+    """Reads files that other files name, if they are configs or arguments by their suffix and lie below here."""
+    roots = [os.path.realpath(folder) for folder in folders]
+
+    def look(path: str) -> bytes | None:
+        real = os.path.realpath(path)
+        if not path.lower().endswith((*SUFFIXES, *YAML)) or not any(
+            os.path.commonpath([root, real]) == root for root in roots
+        ):
+            return None
+        try:
+            return Path(real).read_bytes() if os.path.isfile(real) else None
+        except OSError:
+            return None
+
+    return look
+
+
+def joined(reports: list[FileReport]) -> FileReport:
+    """One report of several about the same file: what was said for any of its runs."""
+    first = reports[0]
+    if len(reports) > 1:
+        first.findings = in_order(finding for report in reports for finding in report.findings)
+    return first
+
+
 def judge_with(
-    args: argparse.Namespace, options: Options, rules: list[Rule], releases: list[str]
-) -> Callable[[bytes, str], FileReport]:
+    args: argparse.Namespace, rules: list[Rule], releases: list[str]
+) -> Callable[[bytes, str, Options], FileReport]:
     """The function that makes a report of a file: for one release, for several, or for an upgrade."""
     if args.upgrade_from is not None:
         from dslint.upgrade import upgrade
@@ -262,15 +335,10 @@ def judge_with(
         old = releases_of(args.upgrade_from, "--upgrade-from")
         if len(old) > 1 or len(releases) > 1:
             raise UsageError("--upgrade-from goes from one release to one release")
-        return lambda raw, name: upgrade(raw, name, options, rules, old[0])
+        return lambda raw, name, options: upgrade(raw, name, options, rules, old[0])
     if len(releases) > 1:
-        return lambda raw, name: lint_releases(raw, name, options, rules, releases)
-    return lambda raw, name: lint(raw, name, options, rules)
-
-
-def configure_file(raw: bytes, name: str, options: Options):  # type: ignore[no-untyped-def]
-    """The effective config of a file."""
-    return prepare(raw, name, options)
+        return lambda raw, name, options: lint_releases(raw, name, options, rules, releases)
+    return lambda raw, name, options: lint(raw, name, options, rules)
 
 
 def say(text: str) -> int:
@@ -338,7 +406,7 @@ def gather(args: argparse.Namespace) -> tuple[list[tuple[str, bytes]], bool]:
     """The inputs as (name, bytes), and whether one of them could not be had."""
     inputs: list[tuple[str, bytes]] = []
     failed = False
-    for path in args.paths or ["."]:
+    for path in args.paths or ([] if args.hf_args else ["."]):
         try:
             if path == "-":
                 inputs.append((args.stdin_filename or "<stdin>", sys.stdin.buffer.read()))

@@ -59,6 +59,7 @@ class Config:
         data = plain(self.root) if self.root is not None else {}
         self.data: dict[str, Any] = data if isinstance(data, dict) else {}
         self._values: dict[Path, tuple[Any, Origin]] = {}
+        self._located: dict[Path, Path | None] = {}
 
     # Where things stand in the file
 
@@ -71,6 +72,11 @@ class Config:
 
     def locate(self, path: Path) -> Path | None:
         """The keys as the file spells them, or None where the file does not give the path."""
+        if path not in self._located:
+            self._located[path] = self._locate(path)
+        return self._located[path]
+
+    def _locate(self, path: Path) -> Path | None:
         value: Any = self.data
         found: Path = ()
         section: Schema | None = self.schema
@@ -224,12 +230,21 @@ def spellings(schema: Schema | None, key: str) -> list[str]:
 
     An old name of a whole section (`bfloat16`) counts as a spelling of the new one.
     """
-    others = [
-        name
-        for name, sub in properties(schema).items()
-        if sub.get("x-canonical") == key or (sub.get("x-replaced-by") == key and "properties" in sub)
-    ]
-    return [key, *others]
+    if schema is None:
+        return [key]
+    known = _SPELLINGS.get(id(schema))
+    if known is None or known[0] is not schema:
+        table: dict[str, list[str]] = {}
+        for name, sub in properties(schema).items():
+            other = sub.get("x-canonical") or ("properties" in sub and sub.get("x-replaced-by"))
+            if other:
+                table.setdefault(other, [other]).append(name)
+        known = _SPELLINGS[id(schema)] = (schema, table)
+    return known[1].get(key) or [key]
+
+
+_SPELLINGS: dict[int, tuple[Schema, dict[str, list[str]]]] = {}
+"""By identity of a section's schema, which is kept beside its table so that no other takes its place."""
 
 
 def subschema(schema: Schema | None, key: str) -> Schema | None:
@@ -247,15 +262,22 @@ def schema_at(schema: Schema, path: Path) -> Schema:
 
 def _deprecated_spellings(schema: Schema, path: Path) -> list[Path]:
     """Deprecated keys that set `path`: `cpu_offload` sets `offload_optimizer.device`."""
-    wanted = {dotted(path[1:]), dotted(path)}
-    if path[-1] == "device":
-        wanted |= {dotted(path[1:-1]), dotted(path[:-1])}
-    section = path[:1] if len(path) > 1 else ()
-    return [
-        (*section, name)
-        for name, sub in properties(schema_at(schema, section)).items()
-        if sub.get("deprecated") and sub.get("x-replaced-by") in wanted
-    ]
+    known = _DEPRECATED.get(id(schema))
+    if known is None or known[0] is not schema:
+        table: dict[str, list[Path]] = {}
+        for section in ((), *((key,) for key in properties(schema))):
+            for name, sub in properties(schema_at(schema, section)).items():
+                new = sub.get("x-replaced-by")
+                if sub.get("deprecated") and new:
+                    for home in {dotted((*section, new)), new}:
+                        table.setdefault(home, []).append((*section, name))
+        known = _DEPRECATED[id(schema)] = (schema, table)
+    target = path[:-1] if path[-1] == "device" else path
+    return known[1].get(dotted(target), [])
+
+
+_DEPRECATED: dict[int, tuple[Schema, dict[str, list[Path]]]] = {}
+"""By identity of a schema: path of a key -> deprecated keys that set it."""
 
 
 def coerce(raw: Any, schema: Schema, lax: bool) -> Any:

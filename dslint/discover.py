@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 SUFFIXES = (".json", ".hjson", ".jsonc")
+YAML = (".yaml", ".yml")
 
 _NAME = re.compile(r"(^|[_.-])(ds|deepspeed|zero[0-3]?)([_.-]|[0-9]|config|conf|$)", re.IGNORECASE)
 _KEYS = re.compile(
@@ -20,6 +21,9 @@ _SECTION = re.compile(
     rb"""["']?\b(fp16|bf16|optimizer|gradient_accumulation_steps|steps_per_print)["']?\s*:"""
 )
 _FOREIGN = re.compile(rb'^\s*\{\s*"(\$schema|\$id)"\s*:\s*"[^"]*json-schema\.org')
+_ACCELERATE = re.compile(rb"""^(distributed_type\s*:\s*["']?DEEPSPEED\b|deepspeed_config\s*:)""", re.MULTILINE)
+_ACCELERATE_JSON = re.compile(rb"""["'](distributed_type["']\s*:\s*["']DEEPSPEED["']|deepspeed_config["']\s*:\s*\{)""")
+_INLINE = re.compile(rb"^deepspeed\s*:\s*(#.*)?\r?\n[ \t]+\S", re.MULTILINE)
 _SKIPPED = {"node_modules", "__pycache__", "site-packages", "build", "dist"}
 
 
@@ -38,10 +42,23 @@ def looks_like_config(raw: bytes) -> bool:
 
 
 def is_config(path: str, raw: bytes) -> bool:
-    """Whether a file found by machine (a directory, a pre-commit file list) is to be linted."""
+    """Whether a file found by machine (a directory, a pre-commit file list) is to be linted.
+
+    Of YAML files only accelerate's and those with a DeepSpeed config under `deepspeed`: other tools have
+    keys of the same names.
+    """
+    if path.lower().endswith(YAML):
+        return bool(_ACCELERATE.search(raw) or (_INLINE.search(raw) and looks_like_config(raw)))
     if not path.lower().endswith(SUFFIXES):
         return False
-    return looks_like_config(raw) or (named_like_config(path) and _bare(raw))
+    if looks_like_config(raw) or (named_like_config(path) and _bare(raw)):
+        return True
+    return bool(_ACCELERATE_JSON.search(raw))
+
+
+def tells_more(path: str, raw: bytes) -> bool:
+    """Whether a file may name another one that belongs to it, as YAML files and accelerate's do."""
+    return path.lower().endswith(YAML) or b'"deepspeed' in raw
 
 
 def _bare(raw: bytes) -> bool:
@@ -49,10 +66,10 @@ def _bare(raw: bytes) -> bool:
     return not raw.strip() or bool(_PAIR.search(raw) or _SECTION.search(raw))
 
 
-def below(folder: Path) -> Iterator[Path]:
+def below(folder: Path, suffixes: tuple[str, ...] = (*SUFFIXES, *YAML)) -> Iterator[Path]:
     """Files below a folder that may be configs by suffix, sorted; not in hidden or build folders."""
     for root, folders, names in os.walk(folder):
         folders[:] = sorted(f for f in folders if not f.startswith(".") and f not in _SKIPPED)
         for name in sorted(names):
-            if name.lower().endswith(SUFFIXES):
+            if name.lower().endswith(suffixes):
                 yield Path(root, name)

@@ -6,12 +6,12 @@ from dslint.config import Config
 from dslint.document import dotted
 from dslint.expression import UNKNOWN
 from dslint.rules import show
+from dslint.trainers import NAMES
 
 _ORIGIN = {
     "file": "the file",
     "default": "default",
     "dropped": 'default, for DeepSpeed drops "auto" here',
-    "filled": "filled by the trainer",
     "derived": "derived",
     "deprecated": "deprecated key",
 }
@@ -30,6 +30,9 @@ def show_config(config: Config) -> str:
             continue
         text = "?" if value is UNKNOWN else f'"{value}"' if isinstance(value, str) else show(value)
         detail = f": {origin.detail}" if origin.detail else ""
-        line = f"{dotted(path)} = {text}  # {_ORIGIN[origin.kind]}{detail}"
+        source = f"{_ORIGIN[origin.kind]}{detail}"
+        if origin.kind == "filled":
+            source = f"filled by {NAMES[target.trainer]} from {origin.detail}"
+        line = f"{dotted(path)} = {text}  # {source}"
         lines.append("".join(c if c.isprintable() else ascii(c)[1:-1] for c in line))
     return "\n".join(lines) + "\n"

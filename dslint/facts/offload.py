@@ -59,17 +59,6 @@ def nvme_without_path(config: Config) -> Any:
 
 
 @fact
-def unpinned_sections(config: Config) -> Any:
-    """Offload sections with a device whose pin_memory is off, whether written or by the release's default."""
-    found = []
-    for section in SECTIONS:
-        path = (ZERO, section, "pin_memory")
-        if config.offloads((ZERO, section)) is True and config.value(path) is False:
-            found.append(Item(path, {"section": section, "given": config.has(path)}))
-    return found
-
-
-@fact
 def swapped_tensors(config: Config) -> Any:
     """Buffers that swapping one parameter of the config's optimizer needs; UNKNOWN for other optimizers."""
     kind = config.value(("optimizer", "type"))

@@ -171,9 +171,9 @@ class _Shell:
                 parts = [Word(text, word.line) for word in parts for text in word.text.split()]
             if not parts:
                 continue
-            words[-1].text += parts[0].text
-            if fresh:
+            if not words[-1].text:
                 words[-1].line = parts[0].line
+            words[-1].text += parts[0].text
             words += parts[1:]
             fresh = False
         return [] if fresh and len(words) == 1 and not words[0].text else words

@@ -37,7 +37,7 @@ HF_FILLS = {
     "optimizer.params.betas": "[adam_beta1, adam_beta2]",
     "optimizer.params.eps": "adam_epsilon",
     "optimizer.params.weight_decay": "weight_decay",
-    "scheduler.params.warmup_min_lr": "0",
+    "scheduler.params.warmup_min_lr": "the constant 0",
     "scheduler.params.warmup_max_lr": "learning_rate",
     "scheduler.params.warmup_num_steps": "max(1, warmup steps)",
     "scheduler.params.total_num_steps": "the number of training steps",
@@ -52,8 +52,8 @@ HF_FILLS = {
     "zero_optimization.offload_optimizer.nvme_path": "accelerate's offload_optimizer_nvme_path",
     "zero_optimization.offload_param.nvme_path": "accelerate's offload_param_nvme_path",
     "zero_optimization.stage3_gather_16bit_weights_on_model_save": "accelerate's zero3_save_16bit_model",
-    "zero_allow_untested_optimizer": "always overwritten when the trainer makes the optimizer",
-    "steps_per_print": "always overwritten with infinity",
+    "zero_allow_untested_optimizer": "its own optimizer, which it always allows",
+    "steps_per_print": "accelerate, which always writes infinity",
 }
 """Key path -> where HF Trainer (and accelerate below it) takes the value of its "auto" from."""
 
@@ -120,8 +120,9 @@ def infer(document: Document, data: dict[str, Any], launch: Launch | None = None
         return "accelerate", "an accelerate config file"
     filled = next((key for key in HF_FILLS if at(data, key) == "auto"), None)
     if launch is not None:
-        if launch.trainer == "accelerate" and filled is not None and filled not in ACCELERATE_FILLS:
-            return "hf", f'{filled} is "auto", which only HF Trainer fills'
+        only = next((key for key in HF_FILLS if key not in ACCELERATE_FILLS and at(data, key) == "auto"), None)
+        if launch.trainer == "accelerate" and only is not None:
+            return "hf", f'{only} is "auto", which only HF Trainer fills'
         if launch.trainer != "raw" or filled is None:
             return launch.trainer, f"as {launch.name} starts it"
     if filled is not None:

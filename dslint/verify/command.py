@@ -123,6 +123,7 @@ def requested(args: argparse.Namespace, environment: Mapping[str, str]) -> Reque
         if not (path / "config.json" if path.is_dir() else path).is_file():
             raise UsageError(f"--hf-config {args.hf_config}: no such file")
         name = f"the model of {args.hf_config}"
+        model = known_model(str(path.resolve()))
     elif args.module:
         name = f"the module that {args.module} makes"
     elif _flag(args, "model"):
@@ -157,6 +158,16 @@ def requested(args: argparse.Namespace, environment: Mapping[str, str]) -> Reque
         notes=tuple(notes),
         model=model,
     )
+
+
+def known_model(path: str) -> Any:
+    """The shape of a config.json as the memory model knows it, None where it does not."""
+    from dslint.memory.models import model
+
+    try:
+        return model(path)
+    except UsageError:
+        return None
 
 
 def _flag(args: argparse.Namespace, name: str) -> Any:
@@ -333,6 +344,7 @@ class Runs:
                 "phase": failure.phase,
                 "rank": failure.rank,
                 "message": failure.message,
+                "hint": failure.hint,
                 "confirms": confirms,
                 "log": outcome.log,
             },

@@ -23,6 +23,9 @@ SMALL = 64 << 20
 BOUND = 0.3
 """Share of exposed communication in a step above which a run counts as bound by it."""
 
+CRASHES = ("config", "initialize", "step")
+"""Phases of findings that a run of a step meets."""
+
 
 @dataclass(frozen=True, slots=True)
 class Gates:
@@ -200,13 +203,10 @@ class Judge:
                 "verified-out-of-memory", f"out of memory {where}: {failure.message}", cure, failure.found
             )
         elif failure.kind in ("killed", "hang"):
-            self.add(
-                "verified-unfinished", f"rank {failure.rank} {failure.message} ({where})", cure, failure.found
-            )
+            message = f"rank {failure.rank} {failure.message}, {where}"
+            self.add("verified-unfinished", message, failure.hint, failure.found)
         elif failure.kind == "crash":
-            said = [
-                f for f in static if f.severity == "error" and f.phase in ("config", "initialize", "step")
-            ]
+            said = [f for f in static if f.severity == "error" and f.phase in CRASHES]
             if said:
                 return said[0].code
             self.add("verified-crash", f"it fails {where}: {failure.message}", cure, failure.found)
@@ -214,7 +214,7 @@ class Judge:
 
     def trained(self, summary: Mapping[str, Any], static: Iterable[Finding], gates: Gates) -> None:
         """The findings of a run that trained."""
-        wrong = [f for f in static if f.severity == "error" and f.phase in ("config", "initialize", "step")]
+        wrong = [f for f in static if f.severity == "error" and f.phase in CRASHES]
         for code in dict.fromkeys(f.code for f in wrong):
             self.add(
                 "error-not-confirmed",

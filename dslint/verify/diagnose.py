@@ -38,6 +38,8 @@ MACHINE = (
 """Failures that say nothing about the config: pattern on "Class: message", and what to say."""
 _MACHINE = tuple((re.compile(pattern, re.MULTILINE), words) for pattern, words in MACHINE)
 
+KILLED = "the kernel ends a process so when host memory runs out, a queue when a limit is passed"
+
 DOING = {
     "": "before it began",
     "import": "while importing torch and DeepSpeed",
@@ -63,6 +65,7 @@ class Failure:
     rank: int | None
     message: str
     found: str = "step"
+    hint: str = ""
 
     @property
     def verdict(self) -> bool:
@@ -126,9 +129,8 @@ def _dead(rank: int, code: int, phase: str) -> Failure:
             name = Signals(-code).name
         except ValueError:
             name = f"signal {-code}"
-        hint = "; the kernel kills so when host memory runs out, and a queue when its limit is passed" if (
-            name == "SIGKILL") else ""  # fmt: skip
-        return Failure("killed", phase, rank, f"ended by {name}{hint}", finding_phase(phase))
+        hint = KILLED if name == "SIGKILL" else ""
+        return Failure("killed", phase, rank, f"ended by {name}", finding_phase(phase), hint)
     if phase in ("", "import"):
         return Failure("cannot", phase, rank, f"ended with exit code {code} {DOING[phase]}")
     return Failure(

@@ -51,6 +51,7 @@ def _facts(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
     rows += [("changed", f"{c['key']}{_value(c['value'])}: {c['why']}") for c in summary.get("changes", ())]
     rows += [("note", note) for note in summary.get("notes", ())]
     if not summary["ok"]:
+        rows += [("hint", summary["failure"]["hint"])] if summary["failure"].get("hint") else []
         rows += [("advice", advice) for advice in summary.get("advice", ())]
         if summary["failure"].get("log"):
             rows.append(("log", summary["failure"]["log"]))

@@ -1,0 +1,153 @@
+"""Which files belong together: an accelerate file and the config it names, a launch script and its config.
+
+Nothing here touches the file system: `look` reads what a file names, and the command line decides where it
+may look.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from dslint.discover import tells_more
+from dslint.document import Document
+from dslint.launch import Launch, Look
+
+SCRIPTS = (".sh", ".bash", ".slurm", ".sbatch")
+"""Suffixes of files that may start a run."""
+
+MAX_RUNS = 50
+"""How many runs of one config are judged."""
+
+
+@dataclass(slots=True)
+class Job:
+    """A file to lint, the runs that name it, and the file that belongs to it."""
+
+    name: str
+    raw: bytes
+    launches: list[Launch] = field(default_factory=list)
+    companion: Document | None = None
+
+
+def plan(inputs: Iterable[tuple[str, bytes]], runs: Iterable[Launch], look: Look) -> list[Job]:
+    """The jobs for some files: what they name is linted with them, and told of the run that names it."""
+    jobs: dict[str, Job] = {}
+    for name, raw in inputs:
+        jobs.setdefault(os.path.normpath(name), Job(name, raw))
+    for job in list(jobs.values()):
+        for launch, document in _describes(job):
+            found = find(launch.config, job.name, look)
+            if found is None:
+                continue
+            other = _job(jobs, *found)
+            other.launches.append(launch)
+            if document.format == "accelerate":
+                other.companion = other.companion or document
+                job.companion = _read(other)
+    for run in runs:
+        found = find(run.config, run.name, look)
+        if found is not None and os.path.normpath(found[0]) in jobs:
+            jobs[os.path.normpath(found[0])].launches.append(run)
+    for job in jobs.values():
+        del job.launches[MAX_RUNS:]
+    return list(jobs.values())
+
+
+def _job(jobs: dict[str, Job], name: str, raw: bytes) -> Job:
+    return jobs.setdefault(os.path.normpath(name), Job(name, raw))
+
+
+def _read(job: Job) -> Document:
+    from dslint.formats import read_bytes
+
+    return read_bytes(job.raw, job.name)
+
+
+def _describes(job: Job) -> Iterator[tuple[Launch, Document]]:
+    """The run that a file describes and that names a config file, if it does."""
+    if not tells_more(job.name, job.raw):
+        return
+    from dslint.launch.files import accelerate_launch, read
+
+    document = _read(job)
+    if document.format == "accelerate":
+        launch = accelerate_launch(document)
+    elif document.format == "arguments":
+        launch = read(document)
+    else:
+        return
+    if launch.config is not None:
+        yield launch, document
+
+
+def find(path: str | None, named_by: str, look: Look) -> tuple[str, bytes] | None:
+    """The file that another one names: from here, from beside that other one, or from above it."""
+    if not path:
+        return None
+    for candidate in candidates(path, named_by):
+        raw = look(candidate)
+        if raw is not None:
+            return candidate, raw
+    return None
+
+
+def candidates(path: str, named_by: str) -> Iterator[str]:
+    """Where a path in a file may lead: the working directory, the file's directory, those above it."""
+    yield path
+    if os.path.isabs(path):
+        return
+    folder = os.path.dirname(named_by)
+    while folder:
+        yield os.path.join(folder, path)
+        above = os.path.dirname(folder)
+        if above == folder:
+            return
+        folder = above
+
+
+def beside(named_by: str, look: Look) -> Look:
+    """`look` for the paths in one file."""
+
+    def looks(path: str) -> bytes | None:
+        found = find(path, named_by, look)
+        return None if found is None else found[1]
+
+    return looks
+
+
+def runs_of(name: str, raw: bytes, look: Look) -> list[Launch]:
+    """Every run that a file of arguments or a script describes. Raises ValueError where it cannot be read."""
+    if name.lower().endswith((".json", ".yaml", ".yml")):
+        from dslint.formats import read_bytes
+        from dslint.launch.files import accelerate_launch, read
+
+        document = read_bytes(raw, name)
+        if document.problems or document.root is None:
+            problem = document.problems[0] if document.problems else None
+            raise ValueError(problem.message if problem is not None else "it holds nothing")
+        return [accelerate_launch(document) if document.format == "accelerate" else read(document)]
+    from dslint.launch.script import launches
+
+    return launches(raw.decode("utf-8", "replace"), name, beside(name, look))
+
+
+def asked(inputs: list[tuple[str, bytes]], runs: list[Launch], look: Look) -> list[Job]:
+    """The jobs where a person said which run the configs belong to. Raises ValueError where none does."""
+    if not inputs:
+        found = [find(run.config, run.name, look) for run in runs]
+        inputs = list(dict.fromkeys(entry for entry in found if entry is not None))
+        if not inputs:
+            names = ", ".join(sorted({run.config for run in runs if run.config})) or "no config"
+            raise ValueError(f"{runs[0].name if runs else 'it'} names {names}, which is not to be found from here")
+    jobs = plan(inputs, [], look)
+    for job in jobs:
+        named = [run for run in runs if run.config and os.path.basename(run.config) == os.path.basename(job.name)]
+        silent = [run for run in runs if run.config is None]
+        if not named and not silent and len(runs) > 1:
+            raise ValueError(f"{runs[0].name} starts {len(runs)} runs, and none names {job.name}")
+        if tells_more(job.name, job.raw) and _read(job).format in ("accelerate", "arguments"):
+            continue
+        job.launches = [*(named or silent or runs), *job.launches]
+    return jobs
