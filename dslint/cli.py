@@ -25,6 +25,7 @@ from dslint.report import FORMATS, renderer
 from dslint.repository import asked_release
 from dslint.rules import Rule, load, no_such_rule
 from dslint.settings import TRAINERS, UsageError
+from dslint.memory import arguments as fitting
 from dslint.verify import arguments as verifying
 
 CLEAN, FOUND, FAILED = 0, 1, 2
@@ -38,6 +39,8 @@ examples:
   dslint --trainer hf configs/              judge as HF Trainer loads it, all configs below a directory
   dslint --deepspeed 0.16.9 ds_config.json  judge for another release
   dslint --explain DS401                    what a rule means and what to do
+  dslint --estimate --model llama-7b --gpus 8 --gpu-type a100-80gb ds_config.json
+  dslint --recommend --model qwen2.5-7b --gpus 4 --gpu-type a100-80gb
   cat ds.json | dslint - --stdin-filename ds.json
 
 exit codes: 0 nothing at or above --fail-on, 1 findings, 2 could not do the job
@@ -93,7 +96,7 @@ def arguments() -> argparse.ArgumentParser:
         help=f"who loads the config: {', '.join(TRAINERS)} (default: inferred from the file)",
     )
     target.add_argument(
-        "--gpus", type=positive, metavar="N", help="processes, one GPU each (default: unknown)"
+        "--gpus", type=fitting.counts, metavar="N", help="processes, one GPU each (default: unknown)"
     )
     target.add_argument(
         "--hf-args",
@@ -120,9 +123,9 @@ def arguments() -> argparse.ArgumentParser:
     out = p.add_argument_group("output")
     out.add_argument(
         "--format",
-        choices=FORMATS,
+        choices=(*FORMATS, *fitting.FORMATS),
         metavar="FORMAT",
-        help=f"{', '.join(FORMATS)} (default: text; github under GitHub Actions)",
+        help=f"{', '.join(FORMATS)} (default: text; github under GitHub Actions); html for --estimate",
     )
     out.add_argument("--output", metavar="FILE", help="write the report there instead of standard output")
     out.add_argument(
@@ -139,6 +142,7 @@ def arguments() -> argparse.ArgumentParser:
         help="of the files given, lint only DeepSpeed configs, by name and content (for hooks)",
     )
     files.add_argument("--stdin-filename", metavar="NAME", help="the name to report standard input under")
+    fitting.add(p)
     verifying.add(p)
     info = p.add_argument_group("information")
     info.add_argument("--explain", metavar="RULE|KEY", help="tell what a rule (code or name) or a key (path) means")
@@ -153,13 +157,6 @@ def arguments() -> argparse.ArgumentParser:
     return p
 
 
-def positive(text: str) -> int:
-    """A whole number above zero. Raises ArgumentTypeError."""
-    if not text.isascii() or not text.isdigit() or int(text[:9]) < 1 or len(text) > 9:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 to 999999999")
-    return int(text)
-
-
 def words(text: str) -> tuple[str, ...]:
     """Comma-separated words."""
     return tuple(word.strip() for word in text.split(",") if word.strip())
@@ -169,6 +166,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs dslint and returns the exit code."""
     try:
         args = arguments().parse_args(argv)
+        fitting.check(args)
         verifying.check(args)
         return run(args)
     except UsageError as error:
@@ -216,6 +214,12 @@ def run(args: argparse.Namespace) -> int:
 
         return say(json.dumps(schemas.load(release), indent=2, ensure_ascii=False) + "\n")
     options = Options(release, reason, args.trainer, args.gpus, args.select, args.ignore)
+    if fitting.said(args):
+        from dslint.memory.workload import workload
+
+        options = replace(options, workload=workload(vars(args)))
+    if args.recommend:
+        return recommended(args, options)
     inputs, failed = gather(args)
     work = related(args, inputs, options)
     if args.show_config:
@@ -223,22 +227,42 @@ def run(args: argparse.Namespace) -> int:
 
         return say("".join(show_config(prepare(raw, name, targets[0])) for name, raw, targets in work))
     if args.verify:
-        reports, failed = verified(args, options, rules, inputs, failed)
+        reports, failed = verified(args, work, rules, failed)
     else:
         judge = judge_with(args, rules, releases)
         reports = [joined([judge(raw, name, target) for target in targets]) for name, raw, targets in work]
     if not work and not failed and not args.filter:
         raise UsageError(nothing_found(args.paths))
-    failed = publish(args, reports) or failed
+    if args.estimate:
+        from dslint.memory.command import section
+
+        for report, (name, raw, targets) in zip(reports, work, strict=True):
+            report.sections.append(section(prepare(raw, name, targets[0]), args.gpu_counts, args.stages))
+    if reports or not args.verify:  # inside a job only the first rank reports
+        failed = publish(args, reports) or failed
     found = any(at_least(f.severity, args.fail_on) for report in reports for f in report.findings)
     return FAILED if failed else FOUND if found else CLEAN
 
 
+def recommended(args: argparse.Namespace, options: Options) -> int:
+    """Carries out `--recommend`: for the machine, and for each config named the change that makes it fit."""
+    from dslint.memory.command import recommendation, text_for
+
+    inputs, failed = gather(args) if args.paths else ([], False)
+    configs = [prepare(raw, name, options) for name, raw in inputs]
+    found = recommendation(options, args.trainer or "raw")
+    write(sys.stdout, text_for(found, configs, "json" if args.format == "json" else "text"))
+    if args.output and found.chosen is not None:
+        from dslint.memory.command import config_text
+
+        failed = save(args.output, config_text(found)) or failed
+    return FAILED if failed else CLEAN if found.chosen is not None else FOUND
+
+
 def verified(
     args: argparse.Namespace,
-    options: Options,
+    work: list[tuple[str, bytes, list[Options]]],
     rules: list[Rule],
-    inputs: list[tuple[str, bytes]],
     failed: bool,
 ) -> tuple[list[FileReport], bool]:
     """The reports of `--verify`, and whether something could not be done."""
@@ -254,7 +278,7 @@ def verified(
             shown = stage
 
     try:
-        reports, cannot, told = verify(args, options, rules, inputs, progress)
+        reports, cannot, told = verify(args, work, rules, progress)
     finally:
         if shown:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
@@ -444,14 +468,24 @@ def publish(args: argparse.Namespace, reports: list[FileReport]) -> bool:
     """Writes the report; True when it could not be written."""
     name = args.format or ("github" if os.environ.get("GITHUB_ACTIONS") == "true" else "text")
     color = args.color == "always" or (args.color == "auto" and not args.output and wants_color())
-    text = renderer(name)(reports, color=color)
+    if name in fitting.FORMATS:
+        from dslint.memory.page import render
+
+        text = render(reports)
+    else:
+        text = renderer(name)(reports, color=color)
     if not args.output:
         write(sys.stdout, text)
         return False
+    return save(args.output, text)
+
+
+def save(name: str, text: str) -> bool:
+    """Writes a file; True when it could not be written."""
     try:
-        Path(args.output).write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
-    except OSError as error:
-        complain(f"{args.output}: {error.strerror}")
+        Path(name).write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
+    except (OSError, ValueError) as error:
+        complain(f"{name}: {getattr(error, 'strerror', None) or error}")
         return True
     return False
 

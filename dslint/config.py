@@ -171,7 +171,7 @@ class Config:
                 return value, Origin("file")
         source = adds(trainer, path, self.has)
         if source is not None:
-            return self._filled(path, source, ADDED.get(path, UNKNOWN))
+            return self._filled(path, source, UNKNOWN if trainer == "lightning" else ADDED.get(path, UNKNOWN))
         return self._absent(path, schema)
 
     def _filled(self, path: Path, source: str, value: Any = UNKNOWN) -> tuple[Any, Origin]:

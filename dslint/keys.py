@@ -16,7 +16,7 @@ from dslint.renames import renamed
 from dslint.rules import Rule, emit, show
 from dslint.schema import Schema, Violation, deprecated_keys, unread_keys, violations
 from dslint.suggest import elsewhere, nearest
-from dslint.trainers import HF_LIKE
+from dslint.trainers import HF_LIKE, looks_into
 
 Rules = dict[str, Rule]
 
@@ -46,6 +46,8 @@ def check(config: Config, rules: Rules, judged_exactly: bool) -> Iterator[Findin
     for violation in violations(config.data, config.schema):
         if violation.value == "auto" and config.target.trainer in (*HF_LIKE, "accelerate"):
             continue  # filled, or found to be left over by a rule about the trainer
+        if violation.value is None and looks_into(config.target.trainer, violation.path, config.has):
+            continue  # refused before DeepSpeed sees it, as another rule says
         if violation.keyword == "additionalProperties":
             if judged_exactly:
                 yield _unknown(config, rules, violation.path, refused=True)

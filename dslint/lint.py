@@ -19,13 +19,14 @@ from dslint.trainers import HF_LIKE, STRICT, infer
 
 if TYPE_CHECKING:
     from dslint.launch import Launch
+    from dslint.memory.workload import Workload
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
     """What to judge for and which rules to hear. `trainer` None: infer it from each file.
 
-    `launch` and `companion`: see Target.
+    `launch`, `companion` and `workload`: see Target.
     """
 
     release: str
@@ -36,6 +37,7 @@ class Options:
     ignore: tuple[str, ...] = ()
     launch: Launch | None = None
     companion: Document | None = None
+    workload: Workload | None = None
 
 
 def chosen(rule: Rule, selectors: tuple[str, ...]) -> bool:
@@ -123,7 +125,8 @@ def configure(document: Document, options: Options) -> Config:
         launch = launch_of(document)
     if gpus is None and launch is not None:
         gpus = launch.processes
-    target = Target(options.release, "raw", gpus, options.release_reason, launch=launch, companion=options.companion)
+    target = Target(options.release, "raw", gpus, options.release_reason, launch=launch,
+                    companion=options.companion, workload=options.workload)  # fmt: skip
     config = Config(document, schema, target)
     trainer, reason = (options.trainer, "given") if options.trainer else infer(document, config.data, launch)
     if document.format == "accelerate" and trainer not in (*HF_LIKE, "accelerate"):

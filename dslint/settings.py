@@ -10,6 +10,7 @@ from dslint.releases import number
 if TYPE_CHECKING:
     from dslint.document import Document
     from dslint.launch import Launch
+    from dslint.memory.workload import Workload
 
 TRAINERS = ("raw", "hf", "accelerate", "lightning", "llamafactory", "axolotl", "ms-swift")
 """Who hands the config to DeepSpeed; raw: the user's own script does."""
@@ -27,6 +28,7 @@ class Target:
     `release_reason` and `trainer_reason` say in words why these were chosen. `launch` is the run that
     names the config, where it is known; `companion` the file that belongs to it: the accelerate config
     that names this DeepSpeed config, or the DeepSpeed config that this accelerate config names.
+    `workload` is the model and the machine, for rules about memory; None: nothing is said about them.
     """
 
     release: str
@@ -36,6 +38,7 @@ class Target:
     trainer_reason: str = "given"
     launch: Launch | None = None
     companion: Document | None = None
+    workload: Workload | None = None
 
     @property
     def release_number(self) -> tuple[int, ...]:

@@ -29,10 +29,10 @@ def show_config(config: Config) -> str:
         if value is None and origin.kind == "default":
             continue
         text = "?" if value is UNKNOWN else f'"{value}"' if isinstance(value, str) else show(value)
-        detail = f": {origin.detail}" if origin.detail else ""
-        source = f"{_ORIGIN[origin.kind]}{detail}"
         if origin.kind == "filled":
             source = f"filled by {NAMES[target.trainer]} from {origin.detail}"
+        else:
+            source = _ORIGIN[origin.kind] + (f": {origin.detail}" if origin.detail else "")
         line = f"{dotted(path)} = {text}  # {source}"
         lines.append("".join(c if c.isprintable() else ascii(c)[1:-1] for c in line))
     return "\n".join(lines) + "\n"

@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import enum
+import gc
 import inspect
 import json
 import logging
@@ -111,6 +112,15 @@ def recording(value: Any, path: Path, log: dict[Path, dict[str, Any]]) -> Any:
     return value
 
 
+def fresh(value: Any) -> Any:
+    """A deep copy of JSON-like data."""
+    if isinstance(value, dict):
+        return {k: fresh(v) for k, v in value.items()}
+    if isinstance(value, list):
+        return [fresh(v) for v in value]
+    return value
+
+
 def put(config: Config, path: Path, value: Any) -> Config:
     """A copy of `config` with `value` at `path`."""
     out = dict(config)
@@ -152,12 +162,13 @@ class Parser:
         module.dist.get_rank = lambda *_, **__: 0
         module.dist.get_world_size = lambda *_, **__: 1
         self.calls = 0
+        gc.freeze()
 
     def failure(self, config: Config) -> BaseException | None:
         """What DeepSpeedConfig raises, or None."""
         self.calls += 1
         try:
-            self.module.DeepSpeedConfig(copy.deepcopy(config))
+            self.module.DeepSpeedConfig(fresh(config))
         except Exception as error:  # noqa: BLE001 - whatever it raises is the answer
             if any(text in str(error) for text in knowledge.MACHINE_FAILURES):
                 return None

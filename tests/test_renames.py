@@ -16,8 +16,8 @@ def test_a_renamed_key_leads_to_one_that_exists(old: str) -> None:
     target = RENAMED[old][0]
     assert schema_at(NEWEST, tuple(target.split(".")))
     assert not schema_at(NEWEST, tuple(old.split(".")))
-    assert target in str(renamed(tuple(old.split("."))))
+    assert target in str(renamed(tuple(old.split(".")), NEWEST))
 
 
 def test_a_name_nobody_renamed_has_no_cure() -> None:
-    assert renamed(("my_own_setting",)) is None
+    assert renamed(("my_own_setting",), NEWEST) is None

@@ -63,7 +63,7 @@ def sample() -> list[FileReport]:
         key="zero_optimization.offload_param",
         cure="set zero_optimization.stage to 3",
         fix=Fix("set zero_optimization.stage to 3", False, (Edit(41, 42, "3"),)),
-        releases=">=0.9",
+        releases="0.9.0 to 0.18.9",
     )
     typo = find(
         CONFIG,
@@ -101,7 +101,7 @@ class TestText:
             show("text", sample())
             == """\
 ds.json:4:5 warning[DS401] offload-param-needs-stage-3
-  offload_param has no effect in ZeRO stage 2; only stage 3 partitions parameters
+  offload_param has no effect in ZeRO stage 2; only stage 3 partitions parameters (in DeepSpeed 0.9.0 to 0.18.9)
   4 |     "offload_param": {"device": "cpu"}
     |     ^^^^^^^^^^^^^^^ runs, but not as meant
   help: set zero_optimization.stage to 3
@@ -221,7 +221,7 @@ class TestConcise:
     def test_snapshot(self) -> None:
         assert show("concise", sample(), color=True) == (
             "ds.json:4:5: DS401 warning offload_param has no effect in ZeRO stage 2; "
-            "only stage 3 partitions parameters\n"
+            "only stage 3 partitions parameters (in DeepSpeed 0.9.0 to 0.18.9)\n"
             "ds.json:6:3: DS101 error nobody reads train_batch_sise\n"
         )
 
@@ -263,7 +263,7 @@ class TestJson:
                 },
             ),
             ("help", "set zero_optimization.stage to 3"),
-            ("releases", ">=0.9"),
+            ("releases", "0.9.0 to 0.18.9"),
         ]
         assert typo["fix"] is None
 
@@ -337,7 +337,8 @@ class TestGithub:
         assert show("github", sample()) == (
             "::warning file=ds.json,line=4,col=5,endLine=4,endColumn=20,"
             "title=DS401 offload-param-needs-stage-3::ds.json:4:5: DS401 offload_param has no effect in "
-            "ZeRO stage 2; only stage 3 partitions parameters%0Aruns, but not as meant"
+            "ZeRO stage 2; only stage 3 partitions parameters (in DeepSpeed 0.9.0 to 0.18.9)"
+            "%0Aruns, but not as meant"
             "%0Ahelp: set zero_optimization.stage to 3\n"
             "::error file=ds.json,line=6,col=3,endLine=6,endColumn=21,title=DS101 unknown-key::"
             "ds.json:6:3: DS101 nobody reads train_batch_sise%0Aruns, but not as meant"

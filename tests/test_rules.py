@@ -15,6 +15,7 @@ from dslint.facts import REGISTRY
 from dslint.finding import FileReport
 from dslint.launch import Argument, Launch
 from dslint.lint import Options, lint
+from dslint.memory.workload import workload
 from dslint.releases import holds
 from dslint.rulefile import HERE, SOURCES, compile_folder, outputs
 from dslint.rules import Rule, from_data, load
@@ -38,7 +39,8 @@ def run(example: dict[str, Any]) -> FileReport:
         given = {key: Argument(value, 1) for key, value in example.get("args", {}).items()}
         launcher = {key: Argument(value, 1) for key, value in example.get("launcher", {}).items()}
         launch = Launch("run.sh", trainer, given, launcher, accelerate=bool(launcher))
-    options = Options(release, trainer=trainer, gpus=example.get("gpus"), launch=launch)
+    load = workload(example["workload"]) if "workload" in example else None
+    options = Options(release, trainer=trainer, gpus=example.get("gpus"), launch=launch, workload=load)
     suffix = "yaml" if example.get("format") in ("yaml", "accelerate") else "json"
     return lint(text.encode(), f"example.{suffix}", options, RULES)
 

@@ -15,7 +15,7 @@ from dslint.config import Config
 from dslint.document import Path, dotted
 from dslint.expression import UNKNOWN
 from dslint.facts.registry import Item, fact
-from dslint.trainers import HF_LIKE, NAMES, fills
+from dslint.trainers import HF_FILLS, HF_LIKE, NAMES, fills, looks_into
 
 _WALKED = ("optimizer", "optimizer.params", "scheduler", "scheduler.params", "fp16", "bf16", "zero_optimization",
            "zero_optimization.offload_optimizer", "zero_optimization.offload_param")  # fmt: skip
@@ -101,7 +101,7 @@ def _no_number(value: Any) -> bool:
 def hf_never_equal(config: Config) -> Any:
     """Compared keys whose value no TrainingArguments can have: text, NaN, a warm-up of zero steps."""
     return [
-        Item(what.path, {"value": _shown(value), "label": what.label, "key": dotted(what.path)})
+        Item(what.path, {"value": _shown(value), "label": HF_FILLS[dotted(what.path)], "key": dotted(what.path)})
         for what, value in compared(config)
         if _never(what.path, value)
     ]
@@ -137,7 +137,7 @@ def _mismatches(config: Config, launch: Any) -> Iterator[Item]:
         given = [name for name in what.arguments if launch.given(name)]
         where = launch.where(given[0]) if given else f"the default, for {launch.name} does not give it"
         values = {"key": dotted(what.path), "value": _shown(value), "expected": _shown(expected),
-                  "label": what.label, "where": where, "certain": certain}  # fmt: skip
+                  "label": HF_FILLS[dotted(what.path)], "where": where, "certain": certain}  # fmt: skip
         yield Item(what.path, values)
 
 
@@ -149,7 +149,7 @@ def hf_fixed(config: Config) -> Any:
     others = {path: value for what, value in compared(config) for path in [what.path]}
     on = any(others.get((section, "enabled")) == 1 for section in ("fp16", "bf16"))
     return [
-        Item(what.path, {"value": _shown(value), "label": what.label, "key": dotted(what.path)})
+        Item(what.path, {"value": _shown(value), "label": HF_FILLS[dotted(what.path)], "key": dotted(what.path)})
         for what, value in compared(config)
         if not _never(what.path, value) and not (what.path[-1] == "enabled" and value == 0 and on)
     ]
@@ -295,3 +295,16 @@ def precision_denials(config: Config) -> Any:
     if _raw(config.data, (section, "enabled")) is not False:
         return []
     return [Item((section, "enabled"), {"key": f"{section}.enabled", "asked": asked[0], "where": asked[1]})]
+
+
+@fact
+def nulls_refused(config: Config) -> Any:
+    """Sections that are null where the trainer looks keys up in them."""
+    sections: tuple[Path, ...] = (("fp16",), ("bf16",), ("zero_optimization",), ("zero_optimization", "offload_optimizer"))
+    return [
+        Item(path, {"key": dotted(path)})
+        for path in sections
+        if looks_into(config.target.trainer, path, config.has)
+        and config.has(path)
+        and config.written(path) is None
+    ]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dslint.report.escape import line_head, visible
+from dslint.report.words import said
 
 if TYPE_CHECKING:
     from dslint.finding import FileReport
@@ -18,6 +19,6 @@ def render(reports: Sequence[FileReport], *, color: bool = False) -> str:
         path = line_head(visible(report.document.name))
         for finding in report.findings:
             line, column = report.document.position(finding.start)
-            message = visible(finding.message)
+            message = visible(said(finding))
             lines.append(f"{path}:{line}:{column}: {finding.code} {finding.severity} {message}\n")
     return "".join(lines)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dslint.report.escape import visible
-from dslint.report.words import PHASES, cure, sections, summary
+from dslint.report.words import PHASES, cure, said, sections, summary
 
 if TYPE_CHECKING:
     from dslint.document import Document
@@ -38,7 +38,7 @@ def _command(document: Document, finding: Finding) -> str:
     else:  # the runner refuses columns of a span over several lines
         properties["endLine"] = end_line
     properties["title"] = f"{finding.code} {visible(finding.name)}"
-    message = [f"{path}:{line}:{column}: {finding.code} {visible(finding.message)}", PHASES[finding.phase]]
+    message = [f"{path}:{line}:{column}: {finding.code} {visible(said(finding))}", PHASES[finding.phase]]
     if help_ := cure(finding):
         message.append(f"help: {visible(help_)}")
     listed = ",".join(f"{key}={_property(str(value))}" for key, value in properties.items())

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dslint.report.escape import character, line_head, log_command_hashes, visible
-from dslint.report.words import PHASES, cure, sections, summary
+from dslint.report.words import PHASES, cure, said, sections, summary
 
 if TYPE_CHECKING:
     from dslint.document import Document
@@ -50,9 +50,11 @@ def _block(document: Document, finding: Finding, color: bool) -> str:
     bar = _paint("|", _BLUE, color)
     where = _paint(f"{line_head(visible(document.name))}:{line}:{column}", _BOLD, color)
     what = _paint(f"{finding.severity}[{finding.code}]", severity, color)
+    head = [f"{where} {what} {visible(finding.name)}", f"  {line_head(visible(said(finding)))}"]
+    if finding.severity == "info":  # advice is said once and briefly: --explain has the rest
+        return "\n".join(head) + "\n"
     lines = [
-        f"{where} {what} {visible(finding.name)}",
-        f"  {line_head(visible(finding.message))}",
+        *head,
         f"  {_paint(number, _BLUE, color)} {bar} {source}".rstrip(),
         f"  {' ' * len(number)} {bar} {' ' * before}"
         + _paint(f"{'^' * carets} {PHASES[finding.phase]}", severity, color),

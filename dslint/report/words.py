@@ -23,6 +23,11 @@ PHASES = {
 """When it bites, as said to a person; the keys are those of dslint.finding.PHASES."""
 
 
+def said(finding: Finding) -> str:
+    """The message, and of a range of releases those in which it holds."""
+    return finding.message + (f" (in DeepSpeed {finding.releases})" if finding.releases else "")
+
+
 def cure(finding: Finding) -> str:
     """What to write instead; where the rule has no words for it, what its fix does. May be empty."""
     return finding.cure or (finding.fix.title if finding.fix else "")

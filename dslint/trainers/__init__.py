@@ -75,6 +75,13 @@ for _key in ("optimizer.params.betas", "optimizer.params.eps"):
     del ACCELERATE_FILLS[_key]
 
 
+LIGHTNING_ADDS: dict[Path, str] = {
+    ("gradient_accumulation_steps",): "accumulate_grad_batches",
+    ("train_micro_batch_size_per_gpu",): "the batch size of the data loader",
+    ("gradient_clipping",): "gradient_clip_val, 0 without it",
+}
+"""Keys that Lightning adds where the file does not give them -> where it takes the value from."""
+
 ADDED: dict[Path, Any] = {("gradient_accumulation_steps",): 1}
 """Values that accelerate adds, whatever the run, where a config file does not give the key."""
 
@@ -98,10 +105,12 @@ def fills(trainer: str, path: Path) -> str | None:
 
 def adds(trainer: str, path: Path, has: Callable[[Path], bool]) -> str | None:
     """What decides a value the file does not give at all, because the trainer adds the key."""
-    if trainer not in HF_LIKE and trainer != "accelerate":
+    if trainer == "raw":
         return None
     if path in (("fp16", "enabled"), ("bf16", "enabled")) and not has(path[:1]):
         return "the trainer's mixed precision setting"
+    if trainer == "lightning":
+        return LIGHTNING_ADDS.get(path)
     if path == ("gradient_accumulation_steps",):
         return "accelerate, which adds 1 where the key is absent"
     if path[0] == "optimizer" and not has(("optimizer",)):
@@ -109,6 +118,16 @@ def adds(trainer: str, path: Path, has: Callable[[Path], bool]) -> str | None:
     if path[0] == "scheduler" and not has(("scheduler",)):
         return "the trainer's own scheduler"
     return None
+
+
+def looks_into(trainer: str, path: Path, has: Callable[[Path], bool]) -> bool:
+    """Whether the trainer looks keys up in a section that is there, so that null fails before DeepSpeed."""
+    if trainer not in HF_LIKE and trainer != "accelerate":
+        return False
+    if path in (("fp16",), ("bf16",)):
+        return True
+    zero = ("zero_optimization",), ("zero_optimization", "offload_optimizer")
+    return path in zero and not has(("optimizer",))
 
 
 def infer(document: Document, data: dict[str, Any], launch: Launch | None = None) -> tuple[str, str]:

@@ -21,34 +21,31 @@ from dslint.trainers import HF_LIKE, STABLE_PLUGIN
 class Compared:
     """A key that HF Trainer compares with its arguments where the config gives a value.
 
-    `label` is what its ValueError calls the arguments; `arguments` are those it is made of, the one
-    that people change first.
+    `arguments` are those that the other side is made of, first the one that people change first.
     """
 
     path: Path
-    label: str
     arguments: tuple[str, ...]
 
 
 COMPARED = tuple(
-    Compared(tuple(path.split(".")), label, arguments)
-    for path, label, arguments in (
-        ("train_micro_batch_size_per_gpu", "per_device_train_batch_size", ("per_device_train_batch_size",)),
-        ("gradient_accumulation_steps", "gradient_accumulation_steps", ("gradient_accumulation_steps",)),
-        ("train_batch_size", "train_batch_size (calculated)",
-         ("per_device_train_batch_size", "gradient_accumulation_steps")),
-        ("gradient_clipping", "max_grad_norm", ("max_grad_norm",)),
-        ("optimizer.params.lr", "learning_rate", ("learning_rate",)),
-        ("optimizer.params.betas", "adam_beta1+adam_beta2", ("adam_beta1", "adam_beta2")),
-        ("optimizer.params.eps", "adam_epsilon", ("adam_epsilon",)),
-        ("optimizer.params.weight_decay", "weight_decay", ("weight_decay",)),
-        ("scheduler.params.warmup_max_lr", "learning_rate", ("learning_rate",)),
-        ("scheduler.params.total_num_steps", "num_training_steps (calculated)", ("max_steps",)),
-        ("scheduler.params.warmup_num_steps", "warmup_steps", ("warmup_steps", "warmup_ratio", "max_steps")),
-        ("fp16.enabled", "fp16|fp16_full_eval", ("fp16", "fp16_full_eval")),
-        ("bf16.enabled", "bf16|bf16_full_eval", ("bf16", "bf16_full_eval")),
-    )
-)  # fmt: skip
+    Compared(tuple(path.split(".")), arguments)
+    for path, arguments in {
+        "train_micro_batch_size_per_gpu": ("per_device_train_batch_size",),
+        "gradient_accumulation_steps": ("gradient_accumulation_steps",),
+        "train_batch_size": ("per_device_train_batch_size", "gradient_accumulation_steps"),
+        "gradient_clipping": ("max_grad_norm",),
+        "optimizer.params.lr": ("learning_rate",),
+        "optimizer.params.betas": ("adam_beta1", "adam_beta2"),
+        "optimizer.params.eps": ("adam_epsilon",),
+        "optimizer.params.weight_decay": ("weight_decay",),
+        "scheduler.params.warmup_max_lr": ("learning_rate",),
+        "scheduler.params.total_num_steps": ("max_steps",),
+        "scheduler.params.warmup_num_steps": ("warmup_steps", "warmup_ratio", "max_steps"),
+        "fp16.enabled": ("fp16", "fp16_full_eval"),
+        "bf16.enabled": ("bf16", "bf16_full_eval"),
+    }.items()
+)
 """All thirteen, in the order in which they are compared."""
 
 Get = Callable[[str], Any]

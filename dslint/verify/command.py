@@ -15,7 +15,7 @@ from typing import Any
 from dslint.config import Config
 from dslint.finding import FileReport, Section
 from dslint.formats import read_bytes
-from dslint.lint import Options, chosen, configure, in_order, lint
+from dslint.lint import Options, chosen, configure, in_order, lint, prepare
 from dslint.rules import Rule
 from dslint.settings import UsageError
 from dslint.verify import text
@@ -25,6 +25,7 @@ from dslint.verify.fill import Arguments, Change, fill, for_cpu, quiet
 from dslint.verify.launch import Outcome, Place, find_job, launch, visible_gpus
 from dslint.verify.plan import Plan, Shape
 from dslint.verify.predicted import Forecast, forecast, rows
+from dslint.verify.shape import named, of_decoder, of_file
 
 INSTALL = "pip install 'deepspeed-lint[verify]'"
 STAGES = (0, 1, 2, 3)
@@ -44,7 +45,6 @@ class Request:
     steps: int
     micro_batch: int | None
     accumulation: int | None
-    precision: str | None
     checkpointing: bool
     attention: str
     zero_init: bool
@@ -73,9 +73,8 @@ class Verified:
 
 def verify(
     args: argparse.Namespace,
-    options: Options,
+    work: list[tuple[str, bytes, list[Options]]],
     rules: list[Rule],
-    inputs: list[tuple[str, bytes]],
     progress: Callable[[str], None],
 ) -> tuple[list[FileReport], list[str], list[str]]:
     """Verifies every input; the reports, what could not be verified and why, and what else there is to tell.
@@ -83,11 +82,11 @@ def verify(
     Inside a job the first rank reports for all; the others only tell why they failed. Raises UsageError.
     """
     request = requested(args, os.environ)
-    options = replace(options, gpus=request.place.ranks)
-    runs = Runs(request, options, rules, progress)
+    runs = Runs(request, rules, progress)
     reports: list[FileReport] = []
     cannot: list[str] = []
-    for name, raw in inputs:
+    for name, raw, targets in work:
+        runs.options = replace(targets[0], gpus=request.place.ranks)
         verified = runs.one(raw, name)
         reports.append(verified.report)
         cannot += [verified.cannot] if verified.cannot else []
@@ -109,7 +108,7 @@ def requested(args: argparse.Namespace, environment: Mapping[str, str]) -> Reque
     for package in ("torch", "deepspeed"):
         if find_spec(package) is None:
             raise UsageError(f"--verify runs DeepSpeed, and {package} is not installed: {INSTALL}")
-    if sum(bool(x) for x in (args.hf_config, args.module, _flag(args, "model"))) > 1:
+    if sum(bool(x) for x in (args.hf_config, args.module, args.model)) > 1:
         raise UsageError("give one of --model, --hf-config and --module")
     if args.module and args.module.count(":") != 1:
         raise UsageError("--module wants package.module:function")
@@ -123,19 +122,16 @@ def requested(args: argparse.Namespace, environment: Mapping[str, str]) -> Reque
         if not (path / "config.json" if path.is_dir() else path).is_file():
             raise UsageError(f"--hf-config {args.hf_config}: no such file")
         name = f"the model of {args.hf_config}"
-        model = known_model(str(path.resolve()))
+        model = of_file(str(path.resolve()))
     elif args.module:
         name = f"the module that {args.module} makes"
-    elif _flag(args, "model"):
-        from dslint.verify.shape import named
-
-        model, shape, more = named(_flag(args, "model"))
+    elif args.model:
+        model, shape, more = named(args.model)
         name = shape.name
         notes += more
     else:
-        name = shape.name
+        name, model = shape.name, of_decoder(shape)
         notes.append("no --model given: figures are those of a small model, not of yours")
-    precision = _flag(args, "precision") or None
     return Request(
         device=device,
         place=place,
@@ -143,14 +139,13 @@ def requested(args: argparse.Namespace, environment: Mapping[str, str]) -> Reque
         model_name=name,
         hf_config=str(Path(args.hf_config).resolve()) if args.hf_config else "",
         module=args.module or "",
-        sequence=_flag(args, "seq_len") or 128,
+        sequence=args.seq_len or (2048 if args.model or args.hf_config else 128),
         steps=args.steps or (5 if args.against or args.compare_stages else 1),
-        micro_batch=_flag(args, "micro_batch"),
-        accumulation=_flag(args, "gradient_accumulation"),
-        precision=precision,
-        checkpointing=_flag(args, "checkpointing") in ("on", True),
-        attention=_flag(args, "attention") or "flash",
-        zero_init=not _flag(args, "no_zero_init"),
+        micro_batch=args.micro_batch,
+        accumulation=args.gradient_accumulation,
+        checkpointing=args.checkpointing != "off",
+        attention=args.attention or "flash",
+        zero_init=not args.no_zero_init,
         memory_limit=args.memory_limit or 0,
         timeout=args.timeout,
         gates=Gates(args.max_memory, args.min_throughput),
@@ -158,21 +153,6 @@ def requested(args: argparse.Namespace, environment: Mapping[str, str]) -> Reque
         notes=tuple(notes),
         model=model,
     )
-
-
-def known_model(path: str) -> Any:
-    """The shape of a config.json as the memory model knows it, None where it does not."""
-    from dslint.memory.models import model
-
-    try:
-        return model(path)
-    except UsageError:
-        return None
-
-
-def _flag(args: argparse.Namespace, name: str) -> Any:
-    """A flag that says what to judge for, None where it was not given."""
-    return getattr(args, name, None)
 
 
 def _place(args: argparse.Namespace, environment: Mapping[str, str], device: str, gpus: int) -> Place:
@@ -217,10 +197,11 @@ def hostfile_slots(path: Path) -> int:
 class Runs:
     """Verifications under one request, one after the other."""
 
-    def __init__(
-        self, request: Request, options: Options, rules: list[Rule], progress: Callable[[str], None]
-    ) -> None:
-        self.request, self.options, self.rules, self.progress = request, options, rules, progress
+    options: Options
+    """What the file at hand is judged for."""
+
+    def __init__(self, request: Request, rules: list[Rule], progress: Callable[[str], None]) -> None:
+        self.request, self.rules, self.progress = request, rules, progress
         self.count = 0
         self.told: list[str] = []
 
@@ -231,8 +212,8 @@ class Runs:
         if report.document.root is None or (errors and not self.request.force):
             codes = ", ".join(dict.fromkeys(f.code for f in errors))
             return Verified(report, None, f"not run: {codes} (--force runs it all the same)")
-        config = configure(read_bytes(raw, name), self.options)
-        if not isinstance(config.data, dict) or not config.data:
+        config = prepare(raw, name, self.options)
+        if not config.data:
             return Verified(report, None, "not run: no DeepSpeed config in it")
         return self.run(report, config)
 
@@ -313,7 +294,7 @@ class Runs:
             if self.request.memory_limit:
                 spare = self.request.memory_limit / (1 << 30) - memory_used(summary)
             summary["spare_gib"] = round(spare, 3)
-        foreseen = self._forecast(filled, summary["model"], plan)
+        foreseen = self._forecast(filled, plan)
         summary["predicted"] = foreseen.data if foreseen is not None else {}
         summary["compared"] = rows(foreseen, summary["ranks"], summary["device"])
         judge.predictions(summary["compared"])
@@ -332,7 +313,7 @@ class Runs:
         advice: list[str] = []
         if failure.kind == "memory":
             filled = self._filled_config(plan.config, report)
-            foreseen = self._forecast(filled, None, plan)
+            foreseen = self._forecast(filled, plan)
             advice = foreseen.advice() if foreseen is not None else list(ADVICE)
         confirms = judge.failure(failure, report.findings, advice)
         return {
@@ -357,8 +338,8 @@ class Runs:
         options = replace(self.options, trainer="raw")
         return configure(read_bytes(raw, report.document.name), options)
 
-    def _forecast(self, config: Config, model: Mapping[str, Any] | None, plan: Plan) -> Forecast | None:
-        return forecast(config, self.request.model, plan, self.request.place.ranks, model)
+    def _forecast(self, config: Config, plan: Plan) -> Forecast | None:
+        return forecast(config, self.request.model, plan, self.request.place.ranks)
 
     def against(self, path: str, reports: list[FileReport], cannot: list[str]) -> dict[str, Any]:
         """Verifies the config to compare with; its row of the table."""
@@ -374,7 +355,7 @@ class Runs:
     def stages(self, raw: bytes, name: str, own: Verified) -> list[dict[str, Any]]:
         """The config under each ZeRO stage, its own among them; rows of the table."""
         table = []
-        config = configure(read_bytes(raw, name), self.options)
+        config = prepare(raw, name, self.options)
         for stage in STAGES:
             label = f"stage {stage}"
             if own.summary is not None and config.value(("zero_optimization", "stage")) == stage:
@@ -397,7 +378,7 @@ ADVICE = (
 def planned(request: Request, config: Config) -> tuple[Plan, list[Change]]:
     """The plan for a config, and every value in it that is not the file's."""
     trainer = config.target.trainer
-    arguments = Arguments(request.place.ranks, request.micro_batch, request.accumulation, request.precision)
+    arguments = Arguments(request.place.ranks, request.micro_batch, request.accumulation)
     filled = fill(config.data, trainer, arguments, known=lambda path: config.value(path))
     data, left_out = quiet(filled.config)
     changes = [*filled.changes, *left_out]

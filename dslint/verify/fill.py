@@ -57,7 +57,6 @@ class Arguments:
     ranks: int = 1
     micro_batch: int | None = None
     accumulation: int | None = None
-    precision: str | None = None
 
 
 def fill(
@@ -74,7 +73,6 @@ def fill(
     changes: list[Change] = []
     hidden: list[str] = []
     micro, steps = arguments.micro_batch or 1, arguments.accumulation or 1
-    precision = arguments.precision or "bf16"
     values: dict[str, Any] = {
         "train_micro_batch_size_per_gpu": micro,
         "gradient_accumulation_steps": steps,
@@ -88,8 +86,8 @@ def fill(
         "scheduler.params.warmup_max_lr": 5e-5,
         "scheduler.params.warmup_num_steps": 1,
         "scheduler.params.total_num_steps": TRAINING_STEPS,
-        "fp16.enabled": precision == "fp16",
-        "bf16.enabled": precision == "bf16",
+        "fp16.enabled": get(config, ("bf16", "enabled")) is False,
+        "bf16.enabled": get(config, ("fp16", "enabled")) is not True,
         "zero_optimization.stage": 2,
         "zero_optimization.offload_optimizer.device": "none",
         "zero_optimization.offload_param.device": "none",

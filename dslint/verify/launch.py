@@ -96,9 +96,9 @@ def find_job(environment: Mapping[str, str]) -> Place | None:
     env = environment
     if all(name in env for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")):
         return Place(int(env["WORLD_SIZE"]), int(env["RANK"]))
-    if "SLURM_PROCID" in env and int(env.get("SLURM_STEP_NUM_TASKS", env.get("SLURM_NTASKS", "1"))) > 1:
-        ranks = env.get("SLURM_STEP_NUM_TASKS", env.get("SLURM_NTASKS", "1"))
-        nodes = env.get("SLURM_STEP_NODELIST", env.get("SLURM_NODELIST", env.get("SLURM_JOB_NODELIST", "")))
+    if "SLURM_PROCID" in env and int(env.get("SLURM_STEP_NUM_TASKS", "1")) > 1:
+        ranks = env["SLURM_STEP_NUM_TASKS"]
+        nodes = env.get("SLURM_STEP_NODELIST", env.get("SLURM_JOB_NODELIST", ""))
         job = int(env.get("SLURM_JOB_ID", "0")) * 7 + int(env.get("SLURM_STEP_ID", "0"))
         return Place(
             int(ranks),

@@ -6,6 +6,7 @@ Runs in the worker only. Random weights and random tokens: memory and speed do n
 from __future__ import annotations
 
 import contextlib
+import copy
 import importlib
 import math
 import sys
@@ -159,14 +160,14 @@ def rotations(length: int, width: int, like: Any) -> tuple[Any, Any]:
     return angle.cos().to(like.dtype), angle.sin().to(like.dtype)
 
 
-def build(plan: Plan, micro_batch: int, device: Any, zero_init: Callable[[], Any]) -> Trainee:
-    """The model of a plan. `zero_init` gives the context that partitions parameters as they are made."""
+def build(plan: Plan, config: dict[str, Any], micro_batch: int, device: Any, partitioned: bool) -> Trainee:
+    """The model of a plan. `partitioned`: by stage 3 under this config, each parameter as it is made."""
     if plan.module:
-        return _user_module(plan, zero_init)
+        return _user_module(plan, config, partitioned)
     if plan.hf_config:
-        return _hugging_face(plan, micro_batch, device, zero_init)
+        return _hugging_face(plan, config, micro_batch, device, partitioned)
     shape = plan.shape
-    with zero_init():
+    with making(config, partitioned):
         module = Decoder(shape, plan.checkpointing, plan.attention == "eager")
     return Trainee(
         module,
@@ -184,21 +185,41 @@ def tokens_forever(vocab: int, micro_batch: int, sequence: int, device: Any) -> 
         yield torch.randint(0, vocab, (micro_batch, sequence), device=device)
 
 
-def _hugging_face(plan: Plan, micro_batch: int, device: Any, zero_init: Callable[[], Any]) -> Trainee:
+def making(config: dict[str, Any], partitioned: bool) -> AbstractContextManager[Any]:
+    """The context in which a module is made."""
+    if not partitioned:
+        return contextlib.nullcontext()
+    import deepspeed
+    import torch._dynamo  # noqa: F401 (imported late, under Init's replacements for torch's functions, it fails)
+
+    return deepspeed.zero.Init(config_dict_or_path=copy.deepcopy(config))
+
+
+def _hugging_face(
+    plan: Plan, config: dict[str, Any], micro_batch: int, device: Any, partitioned: bool
+) -> Trainee:
     try:
         import transformers
     except ImportError as error:
         raise Unusable("--hf-config needs transformers: pip install transformers") from error
     try:
-        config = transformers.AutoConfig.from_pretrained(plan.hf_config, trust_remote_code=False)
+        shape = transformers.AutoConfig.from_pretrained(plan.hf_config, trust_remote_code=False)
     except (OSError, ValueError, KeyError) as error:
         raise Unusable(f"transformers cannot read {plan.hf_config}: {first_line(error)}") from error
-    config.use_cache = False
-    kind = "AutoModelForSeq2SeqLM" if getattr(config, "is_encoder_decoder", False) else "AutoModelForCausalLM"
+    shape.use_cache = False
+    kind = "AutoModelForSeq2SeqLM" if getattr(shape, "is_encoder_decoder", False) else "AutoModelForCausalLM"
+    told = None
+    if partitioned:  # from_config then partitions by itself, and keeps rotary positions in fp32
+        try:
+            from transformers.integrations import HfDeepSpeedConfig
+
+            told = HfDeepSpeedConfig(copy.deepcopy(config))
+        except ImportError:  # accelerate is not installed
+            pass
     attention = "eager" if plan.attention == "eager" else "sdpa"
     try:
-        with zero_init():
-            module = getattr(transformers, kind).from_config(config, attn_implementation=attention)
+        with making(config, partitioned and told is None):
+            module = getattr(transformers, kind).from_config(shape, attn_implementation=attention)
     except ValueError as error:
         raise Unusable(
             f"transformers has no language model for {plan.hf_config}: {first_line(error)}"
@@ -206,7 +227,7 @@ def _hugging_face(plan: Plan, micro_batch: int, device: Any, zero_init: Callable
     if plan.checkpointing:
         module.gradient_checkpointing_enable({"use_reentrant": False})
     module.train()
-    text = config.get_text_config() if hasattr(config, "get_text_config") else config
+    text = shape.get_text_config() if hasattr(shape, "get_text_config") else shape
     return Trainee(
         module,
         tokens_forever(text.vocab_size, micro_batch, plan.sequence, device),
@@ -217,7 +238,7 @@ def _hugging_face(plan: Plan, micro_batch: int, device: Any, zero_init: Callable
     )
 
 
-def _user_module(plan: Plan, zero_init: Callable[[], Any]) -> Trainee:
+def _user_module(plan: Plan, config: dict[str, Any], partitioned: bool) -> Trainee:
     name, _, function = plan.module.partition(":")
     if "" not in sys.path:
         sys.path.insert(0, "")  # as `python -m` has it: the user's package may lie in this directory
@@ -225,7 +246,7 @@ def _user_module(plan: Plan, zero_init: Callable[[], Any]) -> Trainee:
         make = getattr(importlib.import_module(name), function)
     except (ImportError, AttributeError) as error:
         raise Unusable(f"--module {plan.module}: {first_line(error)}") from error
-    with zero_init():
+    with making(config, partitioned):
         made = make()
     if not (isinstance(made, tuple) and len(made) == 2 and isinstance(made[0], nn.Module)):
         raise Unusable(f"--module {plan.module}: it must return (torch module, iterator of batches)")
@@ -263,11 +284,6 @@ def moved(batch: Any, device: Any) -> Any:
     if isinstance(batch, (tuple, list)):
         return type(batch)(moved(value, device) for value in batch)
     return batch
-
-
-def no_context() -> AbstractContextManager[None]:
-    """Where parameters are made whole."""
-    return contextlib.nullcontext()
 
 
 def first_line(error: BaseException) -> str:

@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from dslint.config import Config
-from dslint.expression import UNKNOWN
-from dslint.verify.plan import Plan, Shape
+from dslint.verify.plan import Plan
 
 if TYPE_CHECKING:
     from dslint.memory.job import Job
     from dslint.memory.predict import Estimate
+    from dslint.memory.shapes import Shape as MemoryShape
 
 STEADY, BEFORE = "between steps", "before the step"
 ITEMS = (
@@ -38,21 +38,9 @@ class Forecast:
     @property
     def data(self) -> dict[str, Any]:
         """The prediction as the JSON report has it, in the names of --estimate."""
-        estimate = self.estimate
-        return {
-            "peak_phase": estimate.peak_phase,
-            "per_gpu_gib": {
-                "allocated_peak": gib(estimate.peak),
-                "allocated_steady": gib(estimate.steady),
-                "reserved_peak": gib(estimate.reserved),
-                "device_total": gib(estimate.device),
-            },
-            "items_gib": {
-                phase: {item: gib(size) for item, size in items.items() if size}
-                for phase, items in estimate.items.items()
-            },
-            "host_gib_per_node": gib(estimate.host),
-        }
+        from dslint.memory.show import data
+
+        return data(self.estimate)
 
     def tensors(self) -> dict[str, dict[str, float]]:
         """Bytes by measured item between steps and just before the optimizer's step. On the CPU the host's
@@ -160,91 +148,21 @@ def gib(size: float) -> float:
     return round(size / (1 << 30), 6)
 
 
-def forecast(
-    config: Config, model: Any, plan: Plan, ranks: int, measured: Mapping[str, Any] | None
-) -> Forecast | None:
-    """The prediction for a run, or None where the shape or a value of the config is not known.
-
-    `measured`: the worker's facts of the model, where it lived to tell them.
-    """
+def forecast(config: Config, shape: MemoryShape | None, plan: Plan, ranks: int) -> Forecast | None:
+    """The prediction for a run, or None where the shape is not known."""
+    if shape is None:
+        return None
+    from dslint.memory.plan import job_of
     from dslint.memory.predict import predict
+    from dslint.memory.workload import Workload
 
-    job = job_of(config, model, plan, ranks, measured or {})
-    return None if job is None else Forecast(job, predict(job), plan.device)
-
-
-def job_of(config: Config, model: Any, plan: Plan, ranks: int, measured: Mapping[str, Any]) -> Job | None:
-    """The run as the memory model takes it."""
-    from dslint.facts import Facts
-    from dslint.memory.job import MOMENTS, Job, loss_bytes
-
-    if plan.module or (model is None and plan.hf_config):
-        return None
-    known = model if model is not None else small(plan.shape)
-    zero = ("zero_optimization",)
-    facts = Facts(config)
-    wanted: dict[str, Any] = {
-        "stage": config.value((*zero, "stage")),
-        "precision": facts.get("precision"),
-        "reduce_bucket": config.value((*zero, "reduce_bucket_size")),
-        "overlap_comm": config.value((*zero, "overlap_comm")),
-        "prefetch_bucket": config.value((*zero, "stage3_prefetch_bucket_size")),
-        "persistence": config.value((*zero, "stage3_param_persistence_threshold")),
-        "max_live": config.value((*zero, "stage3_max_live_parameters")),
-        "max_reuse": config.value((*zero, "stage3_max_reuse_distance")),
-        "sub_group": config.value((*zero, "sub_group_size")),
-    }
-    if UNKNOWN in wanted.values() or None in wanted.values():
-        return None
-    batch = [
-        config.value((key,)) for key in ("train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
-    ]
-    micro = measured.get("micro_batch") or (batch[0] if isinstance(batch[0], int) else 1)
-    accumulation = measured.get("accumulation") or (batch[1] if isinstance(batch[1], int) else 1)
-    optimizer = str(config.written(("optimizer", "type")) or "AdamW").lower()
-    accumulate = {"fp32": 4, "bf16": 2, "fp16": 2}.get(
-        str(config.written(("data_types", "grad_accum_dtype"))), 0
-    )
-    autocast = config.value(("torch_autocast", "enabled")) is True
-    return Job(
-        shape=known,
-        gpus=ranks,
-        **wanted,
-        autocast=autocast,
-        offload_optimizer=_device(config, "offload_optimizer"),
-        offload_param=_device(config, "offload_param"),
-        optimizer=optimizer,
-        moments=MOMENTS.get(optimizer, 2.0),
-        accumulate_bytes=accumulate,
-        accumulation=accumulation,
+    load = Workload(
+        shape=shape,
         seq_len=plan.sequence,
-        micro_batch=micro,
+        method="full",
         checkpointing=plan.checkpointing,
-        eager=plan.attention == "eager",
-        logit_bytes=loss_bytes(known, wanted["precision"], autocast, outputs_kept=False),
+        attention=plan.attention,
         zero_init=plan.zero_init,
     )
-
-
-def _device(config: Config, section: str) -> str:
-    value = config.value(("zero_optimization", section, "device"))
-    return value if value in ("cpu", "nvme") else "none"
-
-
-def small(shape: Shape) -> Any:
-    """The built-in decoder's shape as the memory model knows shapes."""
-    from dslint.memory.families import shape_of
-
-    return shape_of(
-        {
-            "model_type": "llama",
-            "hidden_size": shape.hidden,
-            "intermediate_size": shape.ffn,
-            "num_hidden_layers": shape.layers,
-            "num_attention_heads": shape.heads,
-            "num_key_value_heads": shape.kv_heads,
-            "vocab_size": shape.vocab,
-            "tie_word_embeddings": shape.tied,
-        },
-        shape.name,
-    )
+    job = job_of(config, load, gpus=ranks)
+    return Forecast(job, predict(job), plan.device)

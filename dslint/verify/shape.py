@@ -17,6 +17,35 @@ def named(word: str) -> tuple[Any, Shape, list[str]]:
     return known, decoder(known), list(known.notes)
 
 
+def of_file(path: str) -> Any:
+    """The shape of a config.json as the memory model knows it, None where it does not."""
+    from dslint.memory.models import model
+
+    try:
+        return model(path)
+    except UsageError:
+        return None
+
+
+def of_decoder(shape: Shape) -> Any:
+    """The built-in decoder's shape as the memory model knows shapes."""
+    from dslint.memory.families import shape_of
+
+    return shape_of(
+        {
+            "model_type": "llama",
+            "hidden_size": shape.hidden,
+            "intermediate_size": shape.ffn,
+            "num_hidden_layers": shape.layers,
+            "num_attention_heads": shape.heads,
+            "num_key_value_heads": shape.kv_heads,
+            "vocab_size": shape.vocab,
+            "tie_word_embeddings": shape.tied,
+        },
+        shape.name,
+    )
+
+
 def decoder(known: Any) -> Shape:
     """The decoder of a known shape."""
     from dslint.memory.shapes import EMBEDDING, HEAD

@@ -292,16 +292,12 @@ class Run:
 
         from dslint.verify import network
 
-        config = deepspeed.DeepSpeedConfig(batch_ready(self.config))
+        config = deepspeed.DeepSpeedConfig(copy.deepcopy(self.config))
         self.micro = int(config.train_micro_batch_size_per_gpu)
         stage = int(config.zero_config.stage)
 
-        def zero_init() -> Any:
-            if stage == 3 and self.plan.zero_init:
-                return deepspeed.zero.Init(config_dict_or_path=batch_ready(self.config))
-            return network.no_context()
-
-        self.trainee = network.build(self.plan, self.micro, self.device, zero_init)
+        partitioned = stage == 3 and self.plan.zero_init
+        self.trainee = network.build(self.plan, self.config, self.micro, self.device, partitioned)
         if self.trainee.hidden is not None:
             fill_hidden(self.config, self.plan.fill_hidden, self.trainee.hidden, self.plan.trainer)
 
@@ -471,11 +467,6 @@ class Clock:
                 for name, spans in self.parts.items()
             }, whole
         return {name: sum(end - start for start, end in spans) for name, spans in self.parts.items()}, whole
-
-
-def batch_ready(config: dict[str, Any]) -> dict[str, Any]:
-    """A copy of a config for what only reads it."""
-    return copy.deepcopy(config)
 
 
 def data_ranks(engine: Any) -> int:

@@ -206,7 +206,9 @@ def _hjson(case: dict[str, Any], path: str, tell: Any) -> dict[str, Any]:
     from deepspeed.runtime.tensor_parallel.init_utils import load_ds_config
 
     tell("load")
-    return {"config": repr(load_ds_config(path))}
+    config = load_ds_config(path)
+    config.get("train_batch_size")  # as DeepSpeedConfig does first
+    return {"config": repr(config)}
 
 
 LOADERS = {"hf": _hf, "accelerate": _accelerate, "accelerate-yaml": _accelerate_yaml, "json": _json, "hjson": _hjson}

@@ -1,0 +1,300 @@
+"""The cheapest configuration that fits, the alternatives, and why the others were rejected.
+
+Cheapest means most tokens a second, by the estimate of :mod:`dslint.memory.communication`; where the
+card's speed is unknown, least traffic. Among equals the simpler one: a lower stage, no offload.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import sqrt
+from typing import Any
+
+from dslint.memory.communication import Speed, speed, traffic
+from dslint.memory.hardware import GIB
+from dslint.memory.job import CPU, NONE, NVME, Job
+from dslint.memory.predict import CANNOT, FITS, TIGHT, Estimate, predict
+from dslint.memory.shapes import Shape
+from dslint.trainers import HF_LIKE
+
+SEQUENCES_A_STEP = 64
+"""Sequences an optimizer step of fine-tuning usually has; decides the accumulation where it is not said."""
+MICRO_BATCHES = (32, 16, 8, 4, 2, 1)
+EQUAL = 0.97
+"""Estimated speeds closer than this count as equal."""
+BUCKETS = (50_000_000, 500_000_000)
+"""Least and most elements of a recommended bucket: below, latency shows; above, only memory grows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A configuration that was considered. `why` says in words why it is not the first."""
+
+    job: Job
+    estimate: Estimate
+    speed: Speed | None
+    why: str = ""
+
+    @property
+    def verdict(self) -> str | None:
+        """fits, tight or cannot-fit."""
+        return self.estimate.verdict
+
+    @property
+    def pace(self) -> float:
+        """Tokens a second, in the middle of the range; 0 where unknown."""
+        return 0.0 if self.speed is None else sqrt(self.speed.tokens[0] * self.speed.tokens[1])
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """How involved it is: the simpler first."""
+        job = self.job
+        return (
+            (NONE, CPU, NVME).index(job.offload_param),
+            (NONE, CPU, NVME).index(job.offload_optimizer),
+            job.stage,
+            int(job.checkpointing),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Recommendation:
+    """Choices that fit, the best first; those that do not, with the reason; None fits: `chosen` None."""
+
+    chosen: Choice | None
+    alternatives: tuple[Choice, ...]
+    rejected: tuple[Choice, ...]
+
+
+def name(job: Job) -> str:
+    """A configuration in words: "ZeRO-2, optimizer on CPU, checkpointing"."""
+    parts = [f"ZeRO-{job.stage}"]
+    if job.offload_optimizer != NONE:
+        parts.append(f"optimizer on {_where(job.offload_optimizer)}")
+    if job.offload_param != NONE:
+        parts.append(f"parameters on {_where(job.offload_param)}")
+    if job.checkpointing:
+        parts.append("checkpointing")
+    return ", ".join(parts)
+
+
+def _where(device: str) -> str:
+    return "NVMe" if device == NVME else "CPU"
+
+
+def buckets(shape: Shape, trained: int) -> tuple[int, int, int]:
+    """Reduce bucket, prefetch bucket and persistence threshold for a shape, in elements.
+
+    A bucket holds about a layer, so that no gradient travels alone and no memory is spent on room for
+    more than trains; prefetching half a layer ahead hides its gather; what is small stays gathered.
+    """
+    layer = max(1, (shape.parameters - shape.embeddings) // max(1, shape.layers))
+    bucket = min(max(BUCKETS[0], min(layer, BUCKETS[1])), max(trained, 1_000_000))
+    return _round(bucket), _round(max(bucket // 2, 1)), min(10 * shape.hidden, 100_000)
+
+
+def _round(value: int) -> int:
+    """A number with two significant digits, as people write it."""
+    digits = max(0, len(str(value)) - 2)
+    return max(1, value // 10**digits) * 10**digits
+
+
+def candidates(base: Job, checkpointing: bool | None, micro_batch: int | None) -> list[Job]:
+    """The configurations to consider. None: free to choose."""
+    found = []
+    for stage in range(4):
+        for optimizer, param in ((NONE, NONE), (CPU, NONE), (CPU, CPU)):
+            if param != NONE and stage != 3 or optimizer != NONE and stage == 0:
+                continue
+            if base.gpus == 1 and stage and optimizer == NONE:
+                continue  # nothing to shard over
+            if stage == 1 and optimizer != NONE:
+                continue  # stage 2 holds fewer gradients for the same traffic
+            for again in (False, True) if checkpointing is None else (checkpointing,):
+                for micro in MICRO_BATCHES if micro_batch is None else (micro_batch,):
+                    found.append(replace(
+                        base, stage=stage, offload_optimizer=optimizer, offload_param=param,
+                        checkpointing=again, micro_batch=micro, overlap_comm=stage == 3,
+                        pin_memory=optimizer != NONE,
+                    ))  # fmt: skip
+    return found
+
+
+def recommend(
+    base: Job, *, checkpointing: bool | None = None, micro_batch: int | None = None,
+    accumulation: int | None = None,
+) -> Recommendation:  # fmt: skip
+    """The recommendation for a job of which stage, offload, buckets and what is None are free."""
+    reduce_bucket, prefetch, persistence = buckets(base.shape, base.trained)
+    base = replace(base, reduce_bucket=reduce_bucket, prefetch_bucket=prefetch, persistence=persistence,
+                   sub_group=1_000_000_000)  # fmt: skip
+    groups: dict[tuple[int, str, str], list[Choice]] = {}
+    for job in candidates(base, checkpointing, micro_batch):
+        steps = accumulation or max(1, round(SEQUENCES_A_STEP / (job.micro_batch * job.gpus)))
+        job = replace(job, accumulation=steps)
+        choice = Choice(job, predict(job), speed(job))
+        groups.setdefault((job.stage, job.offload_optimizer, job.offload_param), []).append(choice)
+    fitting, rejected = [], []
+    for choices in groups.values():
+        good = [c for c in choices if c.verdict == FITS]
+        if good:
+            fitting.append(_best(good))
+        else:
+            least = min(choices, key=lambda c: c.estimate.device)
+            rejected.append(replace(least, why=reason(least.estimate)))
+    if not fitting:
+        return Recommendation(None, (), tuple(rejected))
+    best = _best(fitting)
+    rest = sorted((c for c in fitting if c is not best), key=lambda c: (-c.pace, _bytes(c), c.order))
+    return Recommendation(best, tuple(replace(c, why=_behind(c, best)) for c in rest), tuple(rejected))
+
+
+def _bytes(choice: Choice) -> float:
+    """Traffic a token, the order where speeds are unknown."""
+    moved = traffic(choice.job)
+    return (moved.wire + 2 * moved.host) / (choice.job.tokens * choice.job.accumulation)
+
+
+def _best(choices: list[Choice]) -> Choice:
+    """The fastest, the simplest of those about as fast."""
+    if any(c.speed is None for c in choices):
+        least = min(_bytes(c) for c in choices)
+        near = [c for c in choices if _bytes(c) <= least / EQUAL or not least]
+        return min(near, key=lambda c: (c.order, -c.job.micro_batch))
+    top = max(c.pace for c in choices)
+    near = [c for c in choices if c.pace >= EQUAL * top]
+    return min(near, key=lambda c: (c.order, c.estimate.device))
+
+
+def _behind(choice: Choice, best: Choice) -> str:
+    """Why a configuration that fits is not the one recommended."""
+    if choice.pace and best.pace:
+        ratio = choice.pace / best.pace
+        if ratio >= EQUAL:
+            return "about as fast, and more involved"
+        return f"about {ratio:.2f} x the speed"
+    return f"moves {_bytes(choice) / max(_bytes(best), 1e-9):.1f} x the bytes a token"
+
+
+def reason(estimate: Estimate) -> str:
+    """Why a run does not fit, in words."""
+    job = estimate.job
+    if estimate.host_verdict in (CANNOT, TIGHT) and job.host_memory is not None:
+        return (f"needs {estimate.host / GIB:.0f} GiB of host memory a node, of {job.host_memory / GIB:.0f}")
+    if job.gpu is None:
+        return "the card is not known"
+    items = estimate.items[estimate.peak_phase]
+    heaviest = max(items, key=lambda item: items[item])
+    word = "tight" if estimate.verdict == TIGHT else "does not fit"
+    return (f"{word}: {estimate.device / GIB:.1f} GiB of {job.gpu.usable / GIB:.1f} in {estimate.peak_phase}, "
+            f"{items[heaviest] / GIB:.1f} of them {heaviest}")  # fmt: skip
+
+
+# The smallest change that makes a given config fit
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change to a run, in words, and what it needs afterwards."""
+
+    words: str
+    estimate: Estimate
+    speed: Speed | None
+
+
+def changes(job: Job) -> list[tuple[str, Job]]:
+    """Changes worth trying, the least intrusive first: those that cost nothing, then time, then the method."""
+    found: list[tuple[str, Job]] = []
+    reduce_bucket, prefetch, _ = buckets(job.shape, job.trained)
+    if job.reduce_bucket > reduce_bucket and job.stage:
+        found.append((f"reduce_bucket_size {reduce_bucket:,}", replace(job, reduce_bucket=reduce_bucket)))
+    if job.logit_bytes > 1:
+        found.append(("a fused cross entropy (Liger, Cut Cross-Entropy)", replace(job, logit_bytes=0.5)))
+    if job.eager:
+        found.append(("FlashAttention or SDPA", replace(job, eager=False)))
+    if job.accumulate_bytes == 4 and job.precision != "fp32":
+        found.append(("data_types.grad_accum_dtype of 16 bits", replace(job, accumulate_bytes=0)))
+    if not job.checkpointing:
+        found.append(("activation checkpointing", replace(job, checkpointing=True)))
+    micro = job.micro_batch
+    while micro > 1:
+        micro //= 2
+        more = job.accumulation * job.micro_batch // micro
+        found.append((f"micro batch {micro} with {more} accumulation steps",
+                      replace(job, micro_batch=micro, accumulation=more)))  # fmt: skip
+    if job.gpus > 1:
+        for stage in range(job.stage + 1, 4):
+            found.append((f"ZeRO stage {stage}", _staged(job, stage, prefetch)))
+    stage = max(job.stage, 2)
+    if job.offload_optimizer == NONE:
+        offloaded = replace(_staged(job, stage, prefetch), offload_optimizer=CPU)
+        label = "offload_optimizer to cpu" if stage == job.stage else f"ZeRO stage {stage} with offload_optimizer to cpu"
+        found.append((label, offloaded))
+    if job.offload_param == NONE:
+        found.append(("ZeRO stage 3 with offload_optimizer and offload_param to cpu",
+                      replace(_staged(job, 3, prefetch), offload_optimizer=CPU, offload_param=CPU)))  # fmt: skip
+    return found
+
+
+def _staged(job: Job, stage: int, prefetch: int) -> Job:
+    if stage == job.stage:
+        return job
+    if stage == 3:
+        return replace(job, stage=3, overlap_comm=True, prefetch_bucket=prefetch)
+    return replace(job, stage=stage)
+
+
+def smallest_change(job: Job) -> Change | None:
+    """The least intrusive change after which the run fits: one alone, else the first ones together."""
+    tried = changes(job)
+    for words, changed in tried:
+        estimate = predict(changed)
+        if estimate.verdict == FITS:
+            return Change(words, estimate, speed(changed))
+    together: list[str] = []
+    current = job
+    for words, _ in tried:
+        step = dict(changes(current)).get(words)
+        if step is None:
+            continue
+        before, after = predict(current), predict(step)
+        if after.device >= before.device and after.host >= before.host:
+            continue
+        together.append(words)
+        current = step
+        if after.verdict == FITS:
+            return Change(" and ".join(together), after, speed(current))
+    return None
+
+
+# The config file
+
+
+def config_of(job: Job) -> dict[str, Any]:
+    """A DeepSpeed config for a job, as its trainer wants it."""
+    filled = job.trainer in HF_LIKE or job.trainer == "accelerate"
+    config: dict[str, Any] = {}
+    if filled:
+        config["train_micro_batch_size_per_gpu"] = "auto"
+        config["gradient_accumulation_steps"] = "auto"
+        config["gradient_clipping"] = "auto"
+    else:
+        config["train_micro_batch_size_per_gpu"] = job.micro_batch
+        config["gradient_accumulation_steps"] = job.accumulation
+        config["gradient_clipping"] = 1.0
+    if job.precision != "fp32":
+        config[job.precision] = {"enabled": True}
+    zero: dict[str, Any] = {"stage": job.stage}
+    if job.stage:
+        zero["reduce_bucket_size"] = job.reduce_bucket
+    if job.stage == 3:
+        zero["stage3_prefetch_bucket_size"] = job.prefetch_bucket
+        zero["stage3_param_persistence_threshold"] = job.persistence
+    if job.stage == 3 and filled:
+        zero["stage3_gather_16bit_weights_on_model_save"] = True
+    if job.offload_optimizer != NONE:
+        zero["offload_optimizer"] = {"device": job.offload_optimizer, "pin_memory": True}
+    if job.offload_param != NONE:
+        zero["offload_param"] = {"device": job.offload_param, "pin_memory": True}
+    config["zero_optimization"] = zero
+    return config

@@ -1,0 +1,198 @@
+"""What dslint says about a config under HF Trainer and accelerate, against what these do with it.
+
+The table is tests/trainer_rows.py. Where transformers, accelerate and DeepSpeed are installed, the `live`
+tests run every row again and compare with what was recorded.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dslint.finding import Finding
+from dslint.formats import read_bytes
+from dslint.launch import STABLE, Argument, Launch
+from dslint.lint import Options, lint, prepare
+from dslint.rules import load
+from dslint.trainers import ACCELERATE_FILLS, HF_FILLS, HF_LIKE, fills, infer
+from dslint.trainers.values import COMPARED
+from tests.trainer_rows import AUTO, ROWS, Row, config
+
+RULES = load()
+RELEASE = "0.19.8"
+PHASES = ("load", "trainer", "config", "initialize", "step", "save")
+DEFAULTS = {**STABLE, "max_steps": 2, "per_device_train_batch_size": 2}
+"""Arguments of the oracle's runs, whose class is TrainingArguments itself."""
+
+
+def options_of(row: Row) -> Options:
+    trainer = {"json": "hf", "hjson": "raw"}.get(row.loader, row.loader)
+    if row.loader == "accelerate-yaml":
+        trainer = "hf" if row.script == "hf" else "accelerate"
+    launch = None
+    if row.loader == "hf":
+        given = {key: Argument(value, 1) for key, value in {**DEFAULTS, **row.args}.items()}
+        launch = Launch("args.json", "hf", given)
+    if row.loader == "accelerate":
+        launcher = {key: Argument(value, 1) for key, value in row.args.items()}
+        launch = Launch("script", "accelerate", {}, launcher, complete=False, accelerate=True)
+    companion = read_bytes(row.files["ds.json"].encode(), "ds.json") if row.files else None
+    return Options(RELEASE, trainer=trainer, gpus=1, launch=launch, companion=companion)
+
+
+def text_of(row: Row) -> tuple[bytes, str]:
+    text = row.config if isinstance(row.config, str) else json.dumps(row.config)
+    return text.encode(), "c.yaml" if row.loader == "accelerate-yaml" and not row.suffix else "c.json"
+
+
+def said(row: Row) -> list[Finding]:
+    raw, name = text_of(row)
+    return lint(raw, name, options_of(row), RULES).findings
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.id)
+def test_verdict_is_that_of_the_library(row: Row) -> None:
+    findings = said(row)
+    told = [(f.code, f.severity, f.phase, f.key) for f in findings]
+    if row.says:
+        assert row.says in {f.code for f in findings}, told
+    counted = PHASES[:1] if row.loader in ("json", "hjson") else PHASES
+    phases = sorted((f.phase for f in findings if f.severity == "error" and f.phase in counted), key=PHASES.index)
+    expected = row.phase if row.verdict != "ok" and not row.says else None
+    assert (phases[0] if phases else None) == expected, told
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS if row.saw and row.loader == "hf"], ids=lambda row: row.id)
+def test_effective_value_is_that_of_the_engine(row: Row) -> None:
+    raw, name = text_of(row)
+    judged = prepare(raw, name, options_of(row))
+    paths = {"stage": ("zero_optimization", "stage"), "micro": ("train_micro_batch_size_per_gpu",),
+             "gas": ("gradient_accumulation_steps",), "clip": ("gradient_clipping",)}  # fmt: skip
+    for key, path in paths.items():
+        if key in row.saw:
+            assert judged.value(path) == row.saw[key], key
+
+
+def missing() -> list[str]:
+    names = ("transformers", "accelerate", "deepspeed", "torch")
+    return [name for name in names if importlib.util.find_spec(name) is None]
+
+
+@pytest.fixture(scope="module")
+def outcomes() -> dict[str, dict[str, Any]]:
+    """What every row does now, from the installed libraries."""
+    if missing():
+        pytest.skip(f"not installed: {', '.join(missing())}")
+    oracle = Path(__file__).parent / "oracle" / "trainers.py"
+    cases = "".join(json.dumps(row.case()) + "\n" for row in ROWS)
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    done = subprocess.run(
+        [sys.executable, str(oracle)], input=cases, capture_output=True, text=True, env={**os.environ, "PATH": path}
+    )
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(answers) == len(ROWS), done.stderr[-2000:]
+    return dict(zip((row.id for row in ROWS), answers, strict=True))
+
+
+@pytest.mark.live
+@pytest.mark.slow
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.id)
+def test_recorded_outcome_is_what_the_library_does(row: Row, outcomes: dict[str, dict[str, Any]]) -> None:
+    outcome = outcomes[row.id]
+    assert (outcome["verdict"], outcome["phase"]) == (row.verdict, row.phase), outcome["message"]
+    for key, value in row.saw.items():
+        assert outcome["saw"][key] == value, key
+
+
+def test_thirteen_keys_are_compared_and_all_are_filled() -> None:
+    assert len(COMPARED) == 13
+    assert all(fills("hf", what.path) for what in COMPARED)
+
+
+@pytest.mark.parametrize("path", HF_FILLS)
+def test_a_filled_auto_is_silent_under_hf(path: str) -> None:
+    text = json.dumps(nested(path, "auto"))
+    findings = lint(text.encode(), "c.json", Options(RELEASE, trainer="hf"), RULES).findings
+    assert [f.message for f in findings if f.code in ("DS901", "DS902")] == []
+
+
+def nested(path: str, value: Any) -> dict[str, Any]:
+    """A config with one value at a path."""
+    keys = path.split(".")
+    found: dict[str, Any] = config()
+    section = found
+    for key in keys[:-1]:
+        section[key] = dict(section.get(key, {}))
+        section = section[key]
+    section[keys[-1]] = value
+    if keys[0] in ("optimizer", "scheduler"):
+        found[keys[0]].setdefault("type", {"optimizer": "AdamW", "scheduler": "WarmupDecayLR"}[keys[0]])
+    return found
+
+
+@pytest.mark.parametrize("trainer", [*HF_LIKE, "accelerate"])
+@pytest.mark.parametrize(
+    "path",
+    ["zero_optimization.sub_group_size", "zero_optimization.allgather_bucket_size", "fp16.hysteresis", "wall_clock_breakdown",
+     "activation_checkpointing.cpu_checkpointing", "compile.deepcompile", "optimizer.params.torch_adam", "a_key_of_no_one"],
+)  # fmt: skip
+def test_an_auto_that_stays_is_an_error(trainer: str, path: str) -> None:
+    text = json.dumps(nested(path, "auto"))
+    findings = lint(text.encode(), "c.json", Options(RELEASE, trainer=trainer), RULES).findings
+    assert [(f.key, f.phase) for f in findings if f.code == "DS901"] == [(path, "trainer")]
+
+
+def test_lists_are_not_searched_for_auto() -> None:
+    text = json.dumps(config(zero_optimization={"stage": 2, "leaf_module": {"classes": ["auto"]}}))
+    findings = lint(text.encode(), "c.json", Options(RELEASE, trainer="hf"), RULES).findings
+    assert [f for f in findings if f.code == "DS901"] == []
+
+
+def test_accelerate_fills_no_betas() -> None:
+    assert "optimizer.params.betas" in HF_FILLS and "optimizer.params.betas" not in ACCELERATE_FILLS
+
+
+@pytest.mark.parametrize(
+    "text, trainer",
+    [
+        (json.dumps(AUTO), "hf"),
+        ('{"train_batch_size": 8, "fp16": {"loss_scale": "auto"}}', "raw"),
+        ('{"train_batch_size": 8}', "raw"),
+    ],
+)
+def test_the_trainer_is_inferred_from_what_it_fills(text: str, trainer: str) -> None:
+    document = read_bytes(text.encode(), "c.json")
+    assert infer(document, json.loads(text))[0] == trainer
+
+
+def test_a_run_tells_the_trainer() -> None:
+    text = '{"train_batch_size": 8, "zero_optimization": {"stage": 2}}'
+    options = Options(RELEASE, launch=Launch("train.yaml", "llamafactory"))
+    assert prepare(text.encode(), "c.json", options).target.trainer == "llamafactory"
+
+
+def test_betas_auto_under_accelerate_launch_means_hf_trainer() -> None:
+    text = json.dumps(config(optimizer={"type": "AdamW", "params": {"lr": "auto", "betas": "auto"}}))
+    options = Options(RELEASE, launch=Launch("a.yaml", "accelerate", accelerate=True))
+    assert prepare(text.encode(), "c.json", options).target.trainer == "hf"
+
+
+def test_an_uncertain_default_is_a_warning_and_fills_nothing() -> None:
+    options = Options(RELEASE, trainer="hf", launch=Launch("train.sh", "hf", {"learning_rate": Argument(1e-5, 3)}))
+    raw = json.dumps(config(gradient_clipping=0.5)).encode()
+    findings = lint(raw, "c.json", options, RULES).findings
+    assert [(f.code, f.severity) for f in findings if f.key == "gradient_clipping"] == [("DS904", "warning")]
+    assert repr(prepare(raw, "c.json", options).value(("train_micro_batch_size_per_gpu",))) == "UNKNOWN"
+
+
+def test_arguments_that_may_be_added_to_decide_nothing() -> None:
+    options = Options(RELEASE, trainer="hf", launch=Launch("train.sh", "hf", complete=False))
+    findings = lint(json.dumps(config(gradient_clipping=0.5)).encode(), "c.json", options, RULES).findings
+    assert [f.code for f in findings if f.key == "gradient_clipping"] == []
