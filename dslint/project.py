@@ -135,18 +135,20 @@ def runs_of(name: str, raw: bytes, look: Look) -> list[Launch]:
 
 def asked(inputs: list[tuple[str, bytes]], runs: list[Launch], look: Look) -> list[Job]:
     """The jobs where a person said which run the configs belong to. Raises ValueError where none does."""
+    if not runs:
+        raise ValueError("it starts no run with DeepSpeed (deepspeed, torchrun, accelerate launch, ...)")
     if not inputs:
         found = [find(run.config, run.name, look) for run in runs]
         inputs = list(dict.fromkeys(entry for entry in found if entry is not None))
         if not inputs:
             names = ", ".join(sorted({run.config for run in runs if run.config})) or "no config"
-            raise ValueError(f"{runs[0].name if runs else 'it'} names {names}, which is not to be found from here")
+            raise ValueError(f"it names {names}, which is not to be found from here; give the config's path")
     jobs = plan(inputs, [], look)
     for job in jobs:
         named = [run for run in runs if run.config and os.path.basename(run.config) == os.path.basename(job.name)]
         silent = [run for run in runs if run.config is None]
         if not named and not silent and len(runs) > 1:
-            raise ValueError(f"{runs[0].name} starts {len(runs)} runs, and none names {job.name}")
+            raise ValueError(f"it starts {len(runs)} runs, and none names {job.name}")
         if tells_more(job.name, job.raw) and _read(job).format in ("accelerate", "arguments"):
             continue
         job.launches = [*(named or silent or runs), *job.launches]

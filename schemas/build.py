@@ -90,6 +90,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--cache", type=Path, default=releases.DEFAULT_CACHE, help="where releases are installed"
     )
+    parser.add_argument("--quick", action="store_true", help="keep a key's answers where a sample agrees")
     parser.add_argument("-v", "--verbose", action="store_true", help="print what the reading noticed")
     options = parser.parse_args(arguments)
     stored = load()
@@ -105,17 +106,19 @@ def main(arguments: list[str] | None = None) -> int:
     if not wanted:
         parser.error("name a release, or --all, or --check RELEASE")
     failed = []
-    known: dict[str, Path] = {}
-    scratch = Path(tempfile.mkdtemp())
+    known: dict[str, Schema] = {}
+    results: dict[str, Any] = {}
+    scratch = Path(tempfile.mkdtemp()) / "known.json"
     for release in wanted:
         try:
             code = static_keys.fingerprint(releases.root(release, options.cache))
-            if code in known:
-                answer = releases.ask(release, options.cache, str(known[code]))
-            else:
-                answer = releases.ask(release, options.cache)
-                known[code] = scratch / f"{release}.json"
-                known[code].write_text(json.dumps(answer["schema"], ensure_ascii=False), encoding="utf-8")
+            given = (
+                {"schema": known[code]} if code in known else {"results": results if options.quick else {}}
+            )
+            scratch.write_text(json.dumps(given, ensure_ascii=False), encoding="utf-8")
+            answer = releases.ask(release, options.cache, str(scratch))
+            known[code] = answer["schema"]
+            results = answer.get("results", results)
         except releases.Failed as error:
             print(f"{release}: {error}", file=sys.stderr)
             failed.append(release)
@@ -126,7 +129,7 @@ def main(arguments: list[str] | None = None) -> int:
         if options.verbose:
             for note in answer["notes"]:
                 print(f"    {note}")
-    shutil.rmtree(scratch)
+    shutil.rmtree(scratch.parent)
     if failed:
         print("not made: " + ", ".join(failed), file=sys.stderr)
     return 1 if failed else 0

@@ -2,10 +2,11 @@
 
 Run by build.py in an environment prepared by releases.py, once for each release:
 
-    python worker.py OUTPUT.json [SCHEMA.json]
+    python worker.py OUTPUT.json [KNOWN.json]
 
-With a second file, the schema of a release whose parsing code is the same (static_keys.fingerprint),
-only optimizers and schedulers are looked at anew.
+A second file holds what is known already: the schema of a release whose parsing code is the same
+(static_keys.fingerprint), and only optimizers and schedulers are looked at anew; or the results of a
+neighbouring release, and keys that agree with them on a sample of values keep them.
 
 Every key is found dynamically (pydantic fields; reads of a recording dict) and statically
 (static_keys.py); every value is judged by `DeepSpeedConfig(config)` itself.
@@ -20,6 +21,8 @@ import gc
 import inspect
 import json
 import logging
+import math
+import random
 import sys
 import types
 import typing
@@ -343,10 +346,12 @@ def as_json(value: Any) -> Any:
 class Maker:
     """Makes the schema of one release."""
 
-    def __init__(self, parser: Parser):
+    def __init__(self, parser: Parser, before: dict[str, Any] | None = None):
         self.parser = parser
         self.notes: list[str] = []
         self.probed: dict[Any, dict[str, Any]] = {}
+        self.before = before or {}
+        self.results: dict[str, Any] = {}
         self.oracles: dict[Path, Callable[[Any], bool]] = {}
         self.reads = self._discover()
         ours = [
@@ -431,7 +436,9 @@ class Maker:
         def verdict(base: Config, value: Any) -> bool:
             return self.parser.accepts(settle(put(base, path, value), value))
 
-        if len(bases) > 1:  # contexts that judge like the first one are not worth asking again
+        if (
+            len(bases) > 1 and not self.before
+        ):  # contexts that judge like the first one are not worth asking again
             first = [verdict(bases[0], v) for v in SAMPLE]
             if any(first):
                 bases = [bases[0], *(b for b in bases[1:] if [verdict(b, v) for v in SAMPLE] != first)]
@@ -615,8 +622,39 @@ class Maker:
         """Keywords for the value at `path`.
 
         A key declared like an earlier one (`like`) that answers every value of derive.QUICK as that one did
-        gets the same keywords; all others are asked everything.
+        gets the same keywords; all others are asked everything. With the answers of a neighbouring release at
+        hand (build.py --quick), a key that agrees with them on a sample of values keeps them.
         """
+        place = f"{'.'.join(path)} {like}"
+        before = self.before.get(place)
+        if (
+            before is not None
+            and before["strings"] == strings
+            and self.agrees(place, before["schema"], accepts)
+        ):
+            self.results[place] = before
+            return copy.deepcopy(before["schema"])
+        schema = self.probe_anew(path, accepts, strings, like)
+        self.results[place] = {"strings": strings, "schema": schema}
+        return copy.deepcopy(schema)
+
+    def agrees(self, place: str, schema: dict[str, Any], accepts: Callable[[Any], bool]) -> bool:
+        """Whether a neighbour's schema judges a sample of values as this release does."""
+        import jsonschema
+
+        judge = jsonschema.Draft202012Validator(schema)
+        draw = random.Random(f"{self.parser.release} {place}")
+        values = [None, True, False, 0, 1, -1, "abc", "auto", {}, [], *draw.sample(derive.QUICK, 8)]
+        values += draw.sample(derive.STRINGS, 6)
+        if schema.get("x-integer-literal"):
+            values = [v for v in values if not isinstance(v, float)]
+        values = [v for v in values if not isinstance(v, float) or math.isfinite(v)]
+        return all(judge.is_valid(v) == accepts(v) for v in values)
+
+    def probe_anew(
+        self, path: Path, accepts: Callable[[Any], bool], strings: list[str], like: str
+    ) -> dict[str, Any]:
+        """Keywords for the value at `path`, from the whole battery."""
         if all(accepts(v) for v in (*derive.ANYTHING, *strings)):
             return {}
         answers = tuple(accepts(v) for v in (*derive.QUICK, *strings))
@@ -628,7 +666,7 @@ class Maker:
             except derive.Undecided as error:
                 self.notes.append(f"undecided: {'.'.join(path)}: {error}")
                 return {}
-        return copy.deepcopy(self.probed[key])
+        return self.probed[key]
 
     def untyped(self, schema: dict[str, Any], section: str) -> None:
         """Judge `params` only beside a `type`: without one DeepSpeed does not look at them."""
@@ -801,16 +839,17 @@ def merge(base: Config, overlay: Config) -> Config:
 
 def main() -> int:
     parser = Parser()
-    if len(sys.argv) > 2:  # a schema made from the same parsing code: only what else may differ is looked at
-        schema = json.loads(FilePath(sys.argv[2]).read_text(encoding="utf-8"))
+    known = json.loads(FilePath(sys.argv[2]).read_text(encoding="utf-8")) if len(sys.argv) > 2 else {}
+    if "schema" in known:  # made from the same parsing code: only what else may differ is looked at
+        schema = known["schema"]
         schema["properties"]["optimizer"].update(signatures.optimizers(parser))
         schema["properties"]["scheduler"].update(signatures.schedulers())
         report = {"release": parser.release, "schema": schema, "notes": [], "calls": 0}
-        FilePath(sys.argv[1]).write_text(json.dumps(report, ensure_ascii=False), encoding="utf-8")
-        return 0
-    maker = Maker(parser)
-    schema = maker.make()
-    report = {"release": parser.release, "schema": schema, "notes": maker.notes, "calls": parser.calls}
+    else:
+        maker = Maker(parser, known.get("results"))
+        schema = maker.make()
+        report = {"release": parser.release, "schema": schema, "notes": maker.notes, "calls": parser.calls}
+        report["results"] = maker.results
     FilePath(sys.argv[1]).write_text(json.dumps(report, ensure_ascii=False), encoding="utf-8")
     return 0
 

@@ -226,6 +226,26 @@ def test_auto_is_filled_as_hf_trainer_fills_it() -> None:
     assert HF["train_batch_size"] == AUTO, "the file's data is left alone"
 
 
+@pytest.mark.parametrize(
+    "train, micro, steps, expected",
+    [
+        (AUTO, AUTO, AUTO, (2, 1, 1)),
+        (AUTO, AUTO, 4, (8, 1, 4)),
+        (AUTO, 3, AUTO, (6, 3, 1)),
+        (16, AUTO, AUTO, (16, 8, 1)),
+        (16, AUTO, 2, (16, 4, 2)),
+        (16, 2, AUTO, (16, 2, 4)),
+    ],
+)
+def test_filled_batches_agree_with_what_the_file_says(
+    train: Any, micro: Any, steps: Any, expected: Any
+) -> None:
+    keys = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
+    config = dict(zip(keys, (train, micro, steps), strict=True))
+    filled = fill(config, "hf", Arguments(ranks=2)).config
+    assert tuple(filled[key] for key in keys) == expected
+
+
 def test_hidden_size_fills_the_keys_of_stage_3_only_there() -> None:
     names = fill(HF, "hf", Arguments()).hidden
     for stage, prefetch in ((2, AUTO), (3, 90)):

@@ -13,8 +13,11 @@ from typing import Final
 MAX_SIZE: Final = 1 << 18
 """Characters of a script; longer ones are not read."""
 
-MAX_WORDS: Final = 20_000
+MAX_WORDS: Final = 5_000
 """Words of a script after its variables were put in."""
+
+MAX_VALUE: Final = 1 << 14
+"""Characters of a variable's value; a longer one counts as unknown."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\+?=)")
@@ -95,7 +98,7 @@ class _Shell:
     def take(self, raw: list[_Raw]) -> Command | None:
         """One statement: a command, or assignments that the next ones see."""
         environment: dict[str, str] = {}
-        assigned: list[tuple[str, bool, list[Word]]] = []
+        assigned: list[tuple[str, str, list[Word]]] = []
         position = 0
         while position < len(raw):
             head = raw[position].pieces[0] if raw[position].pieces else None
@@ -111,7 +114,8 @@ class _Shell:
             match = _ASSIGNMENT.match(head.text) if head is not None and not head.variable else None
             if match is None:
                 break
-            assigned.append((match[1], match[2] == "+=", self.assigned(raw[position], match.end())))
+            kind = match[2] + "()" if raw[position].array is not None else match[2]
+            assigned.append((match[1], kind, self.assigned(raw[position], match.end())))
             position += 1
         first = raw[position].pieces[0].text if position < len(raw) and raw[position].pieces else ""
         if first in ("if", "for", "while", "until", "case", "select", "function"):
@@ -122,8 +126,8 @@ class _Shell:
             self.depth = max(0, self.depth - 1)
         words = [word for item in raw[position:] for word in self.expand(item)]
         if not words:
-            for name, append, value in assigned:
-                self.assign(name, append, value)
+            for name, kind, value in assigned:
+                self.assign(name, kind, value)
             return None
         for name in _ENVIRONMENT & set(self.values):
             environment[name] = " ".join(word.text for word in self.values[name])
@@ -138,11 +142,14 @@ class _Shell:
         pieces = [_Piece(raw.pieces[0].text[start:]), *(_Piece(p.text, p.variable, False, p.default) for p in raw.pieces[1:])]
         return self.expand(_Raw(pieces, raw.line)) or [Word("", raw.line)]
 
-    def assign(self, name: str, append: bool, value: list[Word]) -> None:
+    def assign(self, name: str, kind: str, value: list[Word]) -> None:
+        """Sets a variable. `kind`: = or +=, with () behind it where the value is an array."""
         before = self.values.get(name)
-        if append:
+        if sum(len(word.text) for word in value) > MAX_VALUE or len(value) > MAX_WORDS:
+            value = [Word(UNRESOLVED, value[0].line)]
+        if kind.startswith("+"):
             joined = [*(before or []), *value]
-            if before is not None and len(before) == 1 and len(value) == 1:
+            if kind == "+=" and before is not None and len(before) == 1 and len(value) == 1:
                 joined = [Word(before[0].text + value[0].text, value[0].line)]
             if self.depth:  # may not happen, and may happen more than once
                 joined = [*joined, Word(UNRESOLVED, value[0].line if value else 0)]
@@ -157,6 +164,8 @@ class _Shell:
         words = [Word("", raw.line)]
         fresh = True  # the last word holds nothing yet, not even an empty quoted string
         for piece in raw.pieces:
+            if len(words) > MAX_WORDS or len(words[-1].text) > MAX_VALUE:
+                return [Word(UNRESOLVED, raw.line)]  # a variable that doubles with every line
             if not piece.variable:
                 words[-1].text += piece.text
                 fresh = fresh and not piece.text and not piece.split

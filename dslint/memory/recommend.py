@@ -20,8 +20,12 @@ from dslint.trainers import HF_LIKE
 SEQUENCES_A_STEP = 64
 """Sequences an optimizer step of fine-tuning usually has; decides the accumulation where it is not said."""
 MICRO_BATCHES = (32, 16, 8, 4, 2, 1)
-EQUAL = 0.97
-"""Estimated speeds closer than this count as equal."""
+EQUAL = 0.92
+"""Estimated speeds closer than this count as equal: the estimate is no better."""
+COMFORT = 0.9
+"""Share of the card up to which a configuration is preferred to a faster one that fills more."""
+LEARNING_RATES = {"full": 1e-5, "lora": 2e-4, "qlora": 2e-4}
+"""Learning rates to start from, for a config whose optimizer is DeepSpeed's."""
 BUCKETS = (50_000_000, 500_000_000)
 """Least and most elements of a recommended bucket: below, latency shows; above, only memory grows."""
 
@@ -114,7 +118,7 @@ def candidates(base: Job, checkpointing: bool | None, micro_batch: int | None) -
                 for micro in MICRO_BATCHES if micro_batch is None else (micro_batch,):
                     found.append(replace(
                         base, stage=stage, offload_optimizer=optimizer, offload_param=param,
-                        checkpointing=again, micro_batch=micro, overlap_comm=stage == 3,
+                        checkpointing=again, micro_batch=micro, overlap_comm=stage > 0,
                         pin_memory=optimizer != NONE,
                     ))  # fmt: skip
     return found
@@ -130,13 +134,16 @@ def recommend(
                    sub_group=1_000_000_000)  # fmt: skip
     groups: dict[tuple[int, str, str], list[Choice]] = {}
     for job in candidates(base, checkpointing, micro_batch):
+        if micro_batch is None and accumulation is None and 1 < job.micro_batch > SEQUENCES_A_STEP / job.gpus:
+            continue
         steps = accumulation or max(1, round(SEQUENCES_A_STEP / (job.micro_batch * job.gpus)))
         job = replace(job, accumulation=steps)
         choice = Choice(job, predict(job), speed(job))
         groups.setdefault((job.stage, job.offload_optimizer, job.offload_param), []).append(choice)
     fitting, rejected = [], []
     for choices in groups.values():
-        good = [c for c in choices if c.verdict == FITS]
+        fits = [c for c in choices if c.verdict == FITS]
+        good = [c for c in fits if c.estimate.device <= COMFORT * _usable(c)] or fits
         if good:
             fitting.append(_best(good))
         else:
@@ -147,6 +154,10 @@ def recommend(
     best = _best(fitting)
     rest = sorted((c for c in fitting if c is not best), key=lambda c: (-c.pace, _bytes(c), c.order))
     return Recommendation(best, tuple(replace(c, why=_behind(c, best)) for c in rest), tuple(rejected))
+
+
+def _usable(choice: Choice) -> float:
+    return choice.job.gpu.usable if choice.job.gpu is not None else 0.0
 
 
 def _bytes(choice: Choice) -> float:
@@ -274,7 +285,9 @@ def config_of(job: Job) -> dict[str, Any]:
     """A DeepSpeed config for a job, as its trainer wants it."""
     filled = job.trainer in HF_LIKE or job.trainer == "accelerate"
     config: dict[str, Any] = {}
-    if filled:
+    if job.trainer == "lightning":
+        config["train_micro_batch_size_per_gpu"] = job.micro_batch  # Lightning sets the rest
+    elif filled:
         config["train_micro_batch_size_per_gpu"] = "auto"
         config["gradient_accumulation_steps"] = "auto"
         config["gradient_clipping"] = "auto"
@@ -282,11 +295,16 @@ def config_of(job: Job) -> dict[str, Any]:
         config["train_micro_batch_size_per_gpu"] = job.micro_batch
         config["gradient_accumulation_steps"] = job.accumulation
         config["gradient_clipping"] = 1.0
+    if job.trainer == "raw":
+        rate = LEARNING_RATES[job.method]
+        config["optimizer"] = {"type": "AdamW", "params": {"lr": rate, "weight_decay": 0.0}}
     if job.precision != "fp32":
         config[job.precision] = {"enabled": True}
     zero: dict[str, Any] = {"stage": job.stage}
     if job.stage:
         zero["reduce_bucket_size"] = job.reduce_bucket
+    if job.stage in (1, 2) and job.gpus > 1:
+        zero["overlap_comm"] = True
     if job.stage == 3:
         zero["stage3_prefetch_bucket_size"] = job.prefetch_bucket
         zero["stage3_param_persistence_threshold"] = job.persistence

@@ -15,7 +15,7 @@ from dslint.document import Path, dotted
 from dslint.expression import UNKNOWN
 from dslint.trainers import fills
 
-HIDDEN = {
+HIDDEN: dict[str, Callable[[int], int]] = {
     "zero_optimization.reduce_bucket_size": lambda hidden: hidden * hidden,
     "zero_optimization.stage3_prefetch_bucket_size": lambda hidden: int(0.9 * hidden * hidden),
     "zero_optimization.stage3_param_persistence_threshold": lambda hidden: 10 * hidden,
@@ -72,7 +72,7 @@ def fill(
     config = copy.deepcopy(data)
     changes: list[Change] = []
     hidden: list[str] = []
-    micro, steps = arguments.micro_batch or 1, arguments.accumulation or 1
+    micro, steps = _batch(config, arguments, known)
     values: dict[str, Any] = {
         "train_micro_batch_size_per_gpu": micro,
         "gradient_accumulation_steps": steps,
@@ -111,6 +111,25 @@ def fill(
             put(config, path, values[name] if value is UNKNOWN else value)
             changes.append(Change(name, get(config, path), source, filled=True))
     return Filled(config, tuple(changes), tuple(hidden))
+
+
+def _batch(config: dict[str, Any], arguments: Arguments, known: Callable[[Path], Any]) -> tuple[int, int]:
+    """Micro batch and accumulation of the trainer's arguments. They have to agree with what the file says
+    itself, train_batch_size included."""
+    train, micro, steps = (
+        next((v for v in (config.get(key), known((key,))) if _counts(v)), None)
+        for key in ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
+    )
+    if train is not None and steps is None and micro is not None:
+        steps = train // (micro * arguments.ranks)
+    steps = steps or arguments.accumulation or 1
+    if train is not None and micro is None:
+        micro = train // (steps * arguments.ranks)
+    return micro or arguments.micro_batch or 1, steps
+
+
+def _counts(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0
 
 
 def fill_hidden(config: dict[str, Any], names: tuple[str, ...], hidden: int, trainer: str) -> None:

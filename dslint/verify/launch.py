@@ -177,7 +177,7 @@ def launch(plan: Plan, place: Place, timeout: float, progress: Progress) -> Outc
             with uninterrupted():
                 if process is not None:
                     end(process, run)
-                if outcome is not None:
+                if process is not None and outcome is not None:
                     outcome.seconds = time.monotonic() - began
                     complete(outcome, folder, place, process.returncode)
                 sweep(folder)

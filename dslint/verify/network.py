@@ -192,7 +192,8 @@ def making(config: dict[str, Any], partitioned: bool) -> AbstractContextManager[
     import deepspeed
     import torch._dynamo  # noqa: F401 (imported late, under Init's replacements for torch's functions, it fails)
 
-    return deepspeed.zero.Init(config_dict_or_path=copy.deepcopy(config))
+    context: AbstractContextManager[Any] = deepspeed.zero.Init(config_dict_or_path=copy.deepcopy(config))
+    return context
 
 
 def _hugging_face(

@@ -196,7 +196,7 @@ def tensor_memory(summary: Mapping[str, Any]) -> float:
     if summary["device"] == "cuda":
         return max(float(rank["allocated_peak_gib"]) for rank in summary["ranks"])
     alive = [rank["tensors_bytes"]["backward"].get("host", {}) for rank in summary["ranks"]]
-    return max(sum(items.values()) for items in alive) / GIB
+    return float(max(sum(items.values()) for items in alive) / GIB)
 
 
 def _ratio(value: float, base: float) -> str:
