@@ -20,12 +20,12 @@ from dslint.discover import SUFFIXES, YAML, below, is_config, tells_more
 from dslint.finding import SEVERITIES, FileReport, at_least
 from dslint.installed import installed_release
 from dslint.lint import Options, chosen, in_order, lint, lint_releases, prepare
+from dslint.memory import arguments as fitting
 from dslint.releases import number
 from dslint.report import FORMATS, renderer
 from dslint.repository import asked_release
 from dslint.rules import Rule, load, no_such_rule
 from dslint.settings import TRAINERS, UsageError
-from dslint.memory import arguments as fitting
 from dslint.verify import arguments as verifying
 
 CLEAN, FOUND, FAILED = 0, 1, 2
@@ -145,7 +145,9 @@ def arguments() -> argparse.ArgumentParser:
     fitting.add(p)
     verifying.add(p)
     info = p.add_argument_group("information")
-    info.add_argument("--explain", metavar="RULE|KEY", help="tell what a rule (code or name) or a key (path) means")
+    info.add_argument(
+        "--explain", metavar="RULE|KEY", help="tell what a rule (code or name) or a key (path) means"
+    )
     info.add_argument("--list-rules", action="store_true", help="all rules, one a line")
     info.add_argument(
         "--print-schema", action="store_true", help="the JSON Schema of the release, for editors"
@@ -317,14 +319,17 @@ def related(
         (
             job.name,
             job.raw,
-            [replace(options, launch=launch, companion=job.companion) for launch in job.launches or [None]],
+            [
+                replace(options, launch=launch, companion=job.companion)
+                for launch in (job.launches or (None,))
+            ],
         )
         for job in jobs
     ]
 
 
 def looking_below(folders: list[str]) -> Callable[[str], bytes | None]:
-    """Reads files that other files name, if they are configs or arguments by their suffix and lie below here."""
+    """Reads files that other files name: configs and arguments, by their suffix, that lie below here."""
     roots = [os.path.realpath(folder) for folder in folders]
 
     def look(path: str) -> bytes | None:

@@ -21,8 +21,10 @@ _SECTION = re.compile(
     rb"""["']?\b(fp16|bf16|optimizer|gradient_accumulation_steps|steps_per_print)["']?\s*:"""
 )
 _FOREIGN = re.compile(rb'^\s*\{\s*"(\$schema|\$id)"\s*:\s*"[^"]*json-schema\.org')
-_ACCELERATE = re.compile(rb"""^(distributed_type\s*:\s*["']?DEEPSPEED\b|deepspeed_config\s*:)""", re.MULTILINE)
-_ACCELERATE_JSON = re.compile(rb"""["'](distributed_type["']\s*:\s*["']DEEPSPEED["']|deepspeed_config["']\s*:\s*\{)""")
+_ACCELERATE = re.compile(
+    rb"""^(distributed_type\s*:\s*["']?DEEPSPEED\b|deepspeed_config\s*:)""", re.MULTILINE
+)
+_ACCELERATE_JSON = re.compile(rb'"(distributed_type"\s*:\s*"DEEPSPEED"|deepspeed_config"\s*:\s*\{)')
 _INLINE = re.compile(rb"^deepspeed\s*:\s*(#.*)?\r?\n[ \t]+\S", re.MULTILINE)
 _SKIPPED = {"node_modules", "__pycache__", "site-packages", "build", "dist"}
 

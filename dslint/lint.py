@@ -152,6 +152,8 @@ def _findings(document: Document, config: Config, rules: dict[str, Rule], heard:
     found += check(config, rules, exact)
     if document.config is not None and not document.config.members:
         heard = [rule for rule in heard if rule.about_accelerate]
+    elif document.format != "accelerate" and target.companion is None:
+        heard = [rule for rule in heard if not rule.about_accelerate]
     if readable:  # half a file says nothing about what is absent from it
         found += judge(heard, config)
     return found

@@ -145,7 +145,9 @@ def asked(inputs: list[tuple[str, bytes]], runs: list[Launch], look: Look) -> li
             raise ValueError(f"it names {names}, which is not to be found from here; give the config's path")
     jobs = plan(inputs, [], look)
     for job in jobs:
-        named = [run for run in runs if run.config and os.path.basename(run.config) == os.path.basename(job.name)]
+        named = [
+            run for run in runs if run.config and os.path.basename(run.config) == os.path.basename(job.name)
+        ]
         silent = [run for run in runs if run.config is None]
         if not named and not silent and len(runs) > 1:
             raise ValueError(f"it starts {len(runs)} runs, and none names {job.name}")

@@ -55,7 +55,7 @@ class Rule:
 
     @property
     def about_accelerate(self) -> bool:
-        """Whether the rule speaks about an accelerate config file, with or without a DeepSpeed config in it."""
+        """Whether the rule speaks about accelerate's own files, with or without a config in them."""
         return any(place.startswith(("accelerate.", "facts.accelerate_")) for place in (self.at, *self.each))
 
 

@@ -52,8 +52,8 @@ WORDS = {
     "a > log b": ["a", "b"],
     "X=1 a b": ["a", "b"],
     "CMD='a b'\neval $CMD c": ["a", "b", "c"],
-    "a \"\" b": ["a", "", "b"],
-}  # fmt: skip
+    'a "" b': ["a", "", "b"],
+}
 
 
 @pytest.mark.parametrize("text", WORDS)
@@ -63,10 +63,14 @@ def test_words_are_those_of_a_shell(text: str) -> None:
 
 
 def test_words_know_their_lines() -> None:
-    text = "X=(\n  --lr 1e-5\n)\na \\\n  --b 1 \\\n  \"${X[@]}\"\n"
+    text = 'X=(\n  --lr 1e-5\n)\na \\\n  --b 1 \\\n  "${X[@]}"\n'
     assert [(w.text, w.line) for w in commands(text)[-1].words] == [
-        ("a", 4), ("--b", 5), ("1", 5), ("--lr", 2), ("1e-5", 2)
-    ]  # fmt: skip
+        ("a", 4),
+        ("--b", 5),
+        ("1", 5),
+        ("--lr", 2),
+        ("1e-5", 2),
+    ]
 
 
 plain_words = st.lists(st.text("abcXYZ019_./:=-,", min_size=1, max_size=8), min_size=1, max_size=6)
@@ -107,7 +111,7 @@ PROCESSES: dict[str, int | None] = {
     "accelerate launch --num_processes $N t.py --deepspeed d.json": None,
     "srun --jobid 1 bash x.sh\nsrun torchrun --nproc_per_node 2 t.py --deepspeed d.json": 2,
     "NPROC_PER_NODE=4 swift sft --model m --deepspeed zero2": 4,
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("text", PROCESSES)
@@ -122,9 +126,15 @@ def test_arguments_are_read_as_hf_reads_them() -> None:
     )
     assert (run.trainer, run.config) == ("hf", "d.json")
     expected: dict[str, Any] = {
-        "bf16": True, "fp16": False, "learning_rate": 2e-5, "max_grad_norm": 0.5, "warmup_steps": -1,
-        "optim": "adamw_torch", "remove_unused_columns": False, "tags": ["a", "b"],
-    }  # fmt: skip
+        "bf16": True,
+        "fp16": False,
+        "learning_rate": 2e-5,
+        "max_grad_norm": 0.5,
+        "warmup_steps": -1,
+        "optim": "adamw_torch",
+        "remove_unused_columns": False,
+        "tags": ["a", "b"],
+    }
     assert {name: run.value(name) for name in expected} == expected
     assert run.where("max_grad_norm") == "train.sh:2"
     assert run.complete and run.value("adam_beta1") is UNKNOWN and run.likely("adam_beta1") == 0.9
@@ -143,31 +153,41 @@ def test_deepspeed_own_argument_means_a_script_of_the_users() -> None:
 
 
 def test_accelerate_takes_the_config_of_its_file() -> None:
-    files = {"a.yaml": "distributed_type: DEEPSPEED\nnum_processes: 8\ndeepspeed_config:\n  deepspeed_config_file: d.json\n"}
+    block = "deepspeed_config:\n  deepspeed_config_file: d.json\n"
+    files = {"a.yaml": "distributed_type: DEEPSPEED\nnum_processes: 8\n" + block}
     run = only("accelerate launch --config_file a.yaml --mixed_precision bf16 t.py --x 1", files)
     assert (run.trainer, run.config, run.processes) == ("accelerate", "d.json", 8)
     assert run.launcher["mixed_precision"].value == "bf16"
 
 
-LLAMA = "model_name_or_path: m\nstage: sft\nfinetuning_type: lora\ndeepspeed: d.json\nper_device_train_batch_size: 2\n"
+LLAMA = (
+    "model_name_or_path: m\nstage: sft\nfinetuning_type: lora\ndeepspeed: d.json\n"
+    "per_device_train_batch_size: 2\n"
+)
 
 
 def test_llamafactory_reads_its_file_and_then_the_command_line() -> None:
-    run = only("FORCE_TORCHRUN=1 NPROC_PER_NODE=4 llamafactory-cli train a.yaml learning_rate=1e-4", {"a.yaml": LLAMA})
+    run = only(
+        "FORCE_TORCHRUN=1 NPROC_PER_NODE=4 llamafactory-cli train a.yaml learning_rate=1e-4",
+        {"a.yaml": LLAMA},
+    )
     assert (run.trainer, run.config, run.processes) == ("llamafactory", "d.json", 4)
     assert run.value("per_device_train_batch_size") == 2 and run.value("learning_rate") == 1e-4
     assert run.value("max_grad_norm") == 1.0  # the class is LLaMA-Factory's, so the default is known
 
 
 def test_axolotl_has_names_of_its_own() -> None:
-    text = "base_model: m\ndeepspeed: d.json\nmicro_batch_size: 3\noptimizer: muon\nbf16: auto\nlearning_rate: 1e-5\n"
+    text = "base_model: m\ndeepspeed: d.json\nmicro_batch_size: 3\noptimizer: muon\nbf16: auto\nlearning_rate: 1e-5"
     run = read(read_bytes(text.encode(), "a.yaml"))
     assert (run.trainer, run.config) == ("axolotl", "d.json")
     assert run.value("per_device_train_batch_size") == 3 and run.value("optim") == "muon"
     assert run.value("bf16") is UNKNOWN and run.value("learning_rate") == 1e-5
     assert run.where("per_device_train_batch_size") == "a.yaml:3"
     assert only("axolotl train a.yaml", {"a.yaml": text}).trainer == "axolotl"
-    assert only("accelerate launch --num_processes 2 -m axolotl.cli.train a.yaml", {"a.yaml": text}).processes == 2
+    assert (
+        only("accelerate launch --num_processes 2 -m axolotl.cli.train a.yaml", {"a.yaml": text}).processes
+        == 2
+    )
 
 
 def test_training_arguments_as_json() -> None:
@@ -177,7 +197,7 @@ def test_training_arguments_as_json() -> None:
 
 
 def test_an_accelerate_file_is_a_run() -> None:
-    text = "distributed_type: DEEPSPEED\nnum_processes: 8\nmixed_precision: bf16\ndeepspeed_config:\n  zero_stage: 3\n"
+    text = "distributed_type: DEEPSPEED\nnum_processes: 8\ndeepspeed_config:\n  zero_stage: 3\n"
     run = accelerate_launch(read_bytes(text.encode(), "a.yaml"))
     assert (run.processes, run.processes_line, run.launcher["zero_stage"].value) == (8, 2, 3)
     assert not run.complete

@@ -13,11 +13,16 @@ from dslint.formats import read_bytes
 from dslint.formats.strict import strictly
 
 DS: dict[str, Any] = {
-    "train_batch_size": "auto", "train_micro_batch_size_per_gpu": "auto", "gradient_accumulation_steps": "auto",
-    "gradient_clipping": "auto", "bf16": {"enabled": "auto"}, "zero_optimization": {"stage": 2},
-}  # fmt: skip
+    "train_batch_size": "auto",
+    "train_micro_batch_size_per_gpu": "auto",
+    "gradient_accumulation_steps": "auto",
+    "gradient_clipping": "auto",
+    "bf16": {"enabled": "auto"},
+    "zero_optimization": {"stage": 2},
+}
 ACCELERATE = (
-    "distributed_type: DEEPSPEED\nnum_processes: 8\ndeepspeed_config:\n  deepspeed_config_file: conf/ds.json\n"
+    "distributed_type: DEEPSPEED\nnum_processes: 8\n"
+    "deepspeed_config:\n  deepspeed_config_file: conf/ds.json\n"
 )
 
 
@@ -65,7 +70,10 @@ def test_a_conflict_is_found_in_both_files_with_both_places(capsys: pytest.Captu
 
 
 def test_num_processes_is_the_number_of_gpus(capsys: pytest.CaptureFixture[str]) -> None:
-    write("conf/ds.json", {"train_batch_size": 12, "train_micro_batch_size_per_gpu": 1, "zero_optimization": {"stage": 2}})
+    write(
+        "conf/ds.json",
+        {"train_batch_size": 12, "train_micro_batch_size_per_gpu": 1, "zero_optimization": {"stage": 2}},
+    )
     write("a.yaml", ACCELERATE)
     assert ("DS204", "train_batch_size") in run(capsys, "a.yaml")["conf/ds.json"]
     write("a.yaml", ACCELERATE.replace("8", "12"))
@@ -94,7 +102,9 @@ def test_nothing_outside_is_read(capsys: pytest.CaptureFixture[str], tmp_path: P
     assert "s3cret" not in capsys.readouterr().out
 
 
-SCRIPT = "torchrun --nproc_per_node 4 t.py --deepspeed conf/ds.json --per_device_train_batch_size 2 --bf16 True\n"
+SCRIPT = (
+    "torchrun --nproc_per_node 4 t.py --deepspeed conf/ds.json --per_device_train_batch_size 2 --bf16 True\n"
+)
 
 
 def test_the_arguments_of_a_script_fill_the_config(capsys: pytest.CaptureFixture[str]) -> None:
@@ -102,7 +112,9 @@ def test_the_arguments_of_a_script_fill_the_config(capsys: pytest.CaptureFixture
     write("train.sh", SCRIPT + "#")
     main(["conf/ds.json", "--hf-args", "train.sh", "--show-config"])
     shown = capsys.readouterr().out
-    assert "train_micro_batch_size_per_gpu = 2  # filled by HF Trainer from per_device_train_batch_size" in shown
+    assert (
+        "train_micro_batch_size_per_gpu = 2  # filled by HF Trainer from per_device_train_batch_size" in shown
+    )
     assert "bf16.enabled = true  # filled by HF Trainer from bf16 or bf16_full_eval" in shown
     assert "gradient_accumulation_steps = ?  # filled by HF Trainer" in shown
 
@@ -123,8 +135,13 @@ def test_a_directory_is_searched_for_what_starts_its_configs(capsys: pytest.Capt
 
 
 def test_a_directory_is_searched_for_frameworks_files(capsys: pytest.CaptureFixture[str]) -> None:
-    write("conf/ds.json", {**DS, "zero_optimization": {"stage": 3, "stage3_gather_16bit_weights_on_model_save": True}})
-    write("sft.yaml", "model_name_or_path: m\nfinetuning_type: full\ndeepspeed: conf/ds.json\npure_bf16: true\n")
+    write(
+        "conf/ds.json",
+        {**DS, "zero_optimization": {"stage": 3, "stage3_gather_16bit_weights_on_model_save": True}},
+    )
+    write(
+        "sft.yaml", "model_name_or_path: m\nfinetuning_type: full\ndeepspeed: conf/ds.json\npure_bf16: true\n"
+    )
     assert ("DS980", "zero_optimization.stage") in run(capsys, ".")["conf/ds.json"]
 
 
@@ -138,14 +155,23 @@ def test_every_run_of_a_config_is_judged(capsys: pytest.CaptureFixture[str]) -> 
 def test_accelerate_files_are_found_by_content(capsys: pytest.CaptureFixture[str]) -> None:
     write("x/plain.yaml", "a: 1\nzero_optimization: {stage: 2}\n")
     write("x/a.yml", "distributed_type: DEEPSPEED\nnum_processes: 2\ndeepspeed_config:\n  zero_stage: 2\n")
-    write("x/b.json", {"distributed_type": "DEEPSPEED", "num_processes": 2, "deepspeed_config": {"zero_stage": 2}})
-    write("x/inline.yaml", "base_model: m\ndeepspeed:\n  zero_optimization:\n    stage: 2\n  train_batch_size: auto\n")
+    write(
+        "x/b.json",
+        {"distributed_type": "DEEPSPEED", "num_processes": 2, "deepspeed_config": {"zero_stage": 2}},
+    )
+    write(
+        "x/inline.yaml",
+        "base_model: m\ndeepspeed:\n  zero_optimization:\n    stage: 2\n  train_batch_size: auto\n",
+    )
     assert set(run(capsys, "x")) == {"x/a.yml", "x/b.json", "x/inline.yaml"}
 
 
 def test_a_config_inside_an_axolotl_file_is_judged_there(capsys: pytest.CaptureFixture[str]) -> None:
-    write("a.yaml", "base_model: m\nmicro_batch_size: 2\ndeepspeed:\n  train_micro_batch_size_per_gpu: 4\n"
-          "  zero_optimization:\n    stage: 2\n    reduce_bucket_size: 5e8\n")  # fmt: skip
+    write(
+        "a.yaml",
+        "base_model: m\nmicro_batch_size: 2\ndeepspeed:\n  train_micro_batch_size_per_gpu: 4\n"
+        "  zero_optimization:\n    stage: 2\n    reduce_bucket_size: 5e8\n",
+    )
     found = run(capsys, "a.yaml")["a.yaml"]
     assert ("DS105", "deepspeed.zero_optimization.reduce_bucket_size") in found
     assert ("DS903", "deepspeed.train_micro_batch_size_per_gpu") in found
@@ -180,7 +206,10 @@ def test_json_load_reads_what_hjson_refuses() -> None:
     from dslint.document import plain
 
     assert str(plain(strict.root)) == str(json.loads(text))  # type: ignore[arg-type]
-    assert [(d.rule, d.path) for d in strict.departures] == [("shadowed-key", ("c",)), ("shadowed-key", ("d", "e"))]
+    assert [(d.rule, d.path) for d in strict.departures] == [
+        ("shadowed-key", ("c",)),
+        ("shadowed-key", ("d", "e")),
+    ]
     for path in (("a", 1, "b"), ("d", "e")):
         place = strict.find(path)
         assert place is not None and text[slice(*place.span)] == f'"{path[-1]}"'

@@ -97,3 +97,31 @@ def test_file_names_are_rule_names() -> None:
 
 def test_loading_needs_no_rule_file() -> None:
     assert [rule.code for rule in load()] == [rule.code for rule in RULES]
+
+
+PLAIN: list[dict[str, Any]] = [
+    {"train_batch_size": 8},
+    {"train_batch_size": 8, "zero_optimization": {"stage": 0}},
+    {"train_batch_size": 8, "bf16": {"enabled": True}, "zero_optimization": {"stage": 2}},
+    {"train_batch_size": 8, "fp16": {"enabled": True}, "zero_optimization": {"stage": 1}},
+    {
+        "train_batch_size": 8,
+        "bf16": {"enabled": True},
+        "optimizer": {"type": "AdamW", "params": {"lr": 1e-4}},
+        "scheduler": {"type": "WarmupLR", "params": {"warmup_max_lr": 1e-4, "warmup_num_steps": 10}},
+        "zero_optimization": {
+            "stage": 3,
+            "offload_optimizer": {"device": "cpu"},
+            "offload_param": {"device": "cpu"},
+            "stage3_gather_16bit_weights_on_model_save": True,
+        },
+    },
+]
+
+
+@pytest.mark.parametrize("release", schemas.index())
+def test_plain_configs_are_clean_in_every_release(release: str) -> None:
+    """What everybody writes deserves no error and no warning, whatever the release's defaults are."""
+    for config in PLAIN:
+        found = lint(json.dumps(config).encode(), "ds.json", Options(release, trainer="raw", gpus=8), RULES).findings
+        assert [(f.code, f.key, f.message) for f in found if f.severity != "info"] == []

@@ -64,17 +64,25 @@ def test_verdict_is_that_of_the_library(row: Row) -> None:
     if row.says:
         assert row.says in {f.code for f in findings}, told
     counted = PHASES[:1] if row.loader in ("json", "hjson") else PHASES
-    phases = sorted((f.phase for f in findings if f.severity == "error" and f.phase in counted), key=PHASES.index)
+    phases = sorted(
+        (f.phase for f in findings if f.severity == "error" and f.phase in counted), key=PHASES.index
+    )
     expected = row.phase if row.verdict != "ok" and not row.says else None
     assert (phases[0] if phases else None) == expected, told
 
 
-@pytest.mark.parametrize("row", [row for row in ROWS if row.saw and row.loader == "hf"], ids=lambda row: row.id)
+@pytest.mark.parametrize(
+    "row", [row for row in ROWS if row.saw and row.loader == "hf"], ids=lambda row: row.id
+)
 def test_effective_value_is_that_of_the_engine(row: Row) -> None:
     raw, name = text_of(row)
     judged = prepare(raw, name, options_of(row))
-    paths = {"stage": ("zero_optimization", "stage"), "micro": ("train_micro_batch_size_per_gpu",),
-             "gas": ("gradient_accumulation_steps",), "clip": ("gradient_clipping",)}  # fmt: skip
+    paths = {
+        "stage": ("zero_optimization", "stage"),
+        "micro": ("train_micro_batch_size_per_gpu",),
+        "gas": ("gradient_accumulation_steps",),
+        "clip": ("gradient_clipping",),
+    }
     for key, path in paths.items():
         if key in row.saw:
             assert judged.value(path) == row.saw[key], key
@@ -94,7 +102,11 @@ def outcomes() -> dict[str, dict[str, Any]]:
     cases = "".join(json.dumps(row.case()) + "\n" for row in ROWS)
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     done = subprocess.run(
-        [sys.executable, str(oracle)], input=cases, capture_output=True, text=True, env={**os.environ, "PATH": path}
+        [sys.executable, str(oracle)],
+        input=cases,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PATH": path},
     )
     answers = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(answers) == len(ROWS), done.stderr[-2000:]
@@ -140,9 +152,17 @@ def nested(path: str, value: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("trainer", [*HF_LIKE, "accelerate"])
 @pytest.mark.parametrize(
     "path",
-    ["zero_optimization.sub_group_size", "zero_optimization.allgather_bucket_size", "fp16.hysteresis", "wall_clock_breakdown",
-     "activation_checkpointing.cpu_checkpointing", "compile.deepcompile", "optimizer.params.torch_adam", "a_key_of_no_one"],
-)  # fmt: skip
+    [
+        "zero_optimization.sub_group_size",
+        "zero_optimization.allgather_bucket_size",
+        "fp16.hysteresis",
+        "wall_clock_breakdown",
+        "activation_checkpointing.cpu_checkpointing",
+        "compile.deepcompile",
+        "optimizer.params.torch_adam",
+        "a_key_of_no_one",
+    ],
+)
 def test_an_auto_that_stays_is_an_error(trainer: str, path: str) -> None:
     text = json.dumps(nested(path, "auto"))
     findings = lint(text.encode(), "c.json", Options(RELEASE, trainer=trainer), RULES).findings
@@ -185,7 +205,9 @@ def test_betas_auto_under_accelerate_launch_means_hf_trainer() -> None:
 
 
 def test_an_uncertain_default_is_a_warning_and_fills_nothing() -> None:
-    options = Options(RELEASE, trainer="hf", launch=Launch("train.sh", "hf", {"learning_rate": Argument(1e-5, 3)}))
+    options = Options(
+        RELEASE, trainer="hf", launch=Launch("train.sh", "hf", {"learning_rate": Argument(1e-5, 3)})
+    )
     raw = json.dumps(config(gradient_clipping=0.5)).encode()
     findings = lint(raw, "c.json", options, RULES).findings
     assert [(f.code, f.severity) for f in findings if f.key == "gradient_clipping"] == [("DS904", "warning")]

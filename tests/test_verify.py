@@ -282,7 +282,7 @@ def test_cpu_replaces_what_only_cuda_has() -> None:
         },
         "fp16": {"enabled": True},
     }
-    out, changes = for_cpu(config)
+    out, changes = for_cpu(config, (0, 16, 4))
     assert out["optimizer"] == {"type": "AdamW", "params": {"lr": 1e-3}}
     assert out["zero_optimization"]["offload_param"] == {"device": "cpu", "pin_memory": True}
     assert out["zero_optimization"]["zero_quantized_weights"] is False
@@ -292,7 +292,8 @@ def test_cpu_replaces_what_only_cuda_has() -> None:
         "zero_optimization.offload_param.device",
         "zero_optimization.zero_quantized_weights",
     ]
-    assert for_cpu({"optimizer": {"type": "AdamW"}}) == ({"optimizer": {"type": "AdamW"}}, [])
+    assert for_cpu(config, (0, 19, 8))[0]["optimizer"] == config["optimizer"], "removed there: it must fail"
+    assert for_cpu({"optimizer": {"type": "AdamW"}}, (0, 19, 8)) == ({"optimizer": {"type": "AdamW"}}, [])
 
 
 def test_a_verification_writes_into_nobodys_dashboard() -> None:
@@ -629,12 +630,16 @@ def test_communication_above_30_percent_is_a_finding_on_gpus_only() -> None:
     assert findings(summarize({0: measured("cpu", share=bound)}, "cpu")) == []
 
 
+FIXED = {"optimizer": "Adam", "dtype": "fp16", "fp16": {"loss_scale": 65536.0}}
+
+
 @pytest.mark.parametrize(
     "more, names",
     [
         ({"steps": [step(loss=float("nan"))]}, ["nothing-learned"]),
         ({"changed": False}, ["nothing-learned"]),
-        ({"changed": False, "skipped_steps": 2}, ["nothing-learned"]),
+        ({"changed": False, "skipped_steps": 2}, []),
+        ({"changed": False, "skipped_steps": 2, "engine": FIXED}, ["nothing-learned"]),
         ({"changed": False, "steps": [step(lr=0.0)]}, []),
         ({"skipped_steps": 1}, []),
     ],

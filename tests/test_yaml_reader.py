@@ -14,12 +14,43 @@ from dslint.formats import read_bytes
 from dslint.formats.yaml_reader import MAX_DEPTH, MAX_NODES, MAX_SIZE, numeric_text, read_yaml, resolve
 
 VALUES: dict[str, Any] = {
-    "no": False, "No": False, "NO": False, "yes": True, "on": True, "off": False, "true": True, "nO": "nO", "y": "y",
-    "'no'": "no", '"yes"': "yes", "5e8": "5e8", "1e-5": "1e-5", "1E9": "1E9", "5e+8": "5e+8", "5.0e8": "5.0e8",
-    "5.0e+8": 5e8, "1.0e-5": 1e-5, "1.5": 1.5, ".5": 0.5, "010": 8, "0x10": 16, "0b11": 3, "1_000": 1000,
-    "1:30": 90, "08": "08", "-3": -3, "+7": 7, "~": None, "null": None, "": None, ".inf": float("inf"),
-    "!!str 5": "5", "!!int '5'": 5, "!!float 5": 5.0, "a b": "a b",
-}  # fmt: skip
+    "no": False,
+    "No": False,
+    "NO": False,
+    "yes": True,
+    "on": True,
+    "off": False,
+    "true": True,
+    "nO": "nO",
+    "y": "y",
+    "'no'": "no",
+    '"yes"': "yes",
+    "5e8": "5e8",
+    "1e-5": "1e-5",
+    "1E9": "1E9",
+    "5e+8": "5e+8",
+    "5.0e8": "5.0e8",
+    "5.0e+8": 5e8,
+    "1.0e-5": 1e-5,
+    "1.5": 1.5,
+    ".5": 0.5,
+    "010": 8,
+    "0x10": 16,
+    "0b11": 3,
+    "1_000": 1000,
+    "1:30": 90,
+    "08": "08",
+    "-3": -3,
+    "+7": 7,
+    "~": None,
+    "null": None,
+    "": None,
+    ".inf": float("inf"),
+    "!!str 5": "5",
+    "!!int '5'": 5,
+    "!!float 5": 5.0,
+    "a b": "a b",
+}
 
 
 @pytest.mark.parametrize("text", VALUES)
@@ -61,11 +92,20 @@ def test_merged_keys_may_be_given_again() -> None:
 
 
 BAD = {
-    "": "empty-file", "# nothing\n": "empty-file", "- a\n": "not-an-object", "text": "not-an-object",
-    "a: 1\n---\nb: 2\n": "several-documents", "a: [1\n": "syntax-error", "a: b: c": "syntax-error",
-    "\ta: 1": "syntax-error", "a: !python/object x": "syntax-error", "a: *b": "syntax-error",
-    "&a [*a]": "syntax-error", "? [a]\n: b": "syntax-error", "a: \x00": "syntax-error",
-}  # fmt: skip
+    "": "empty-file",
+    "# nothing\n": "empty-file",
+    "- a\n": "not-an-object",
+    "text": "not-an-object",
+    "a: 1\n---\nb: 2\n": "several-documents",
+    "a: [1\n": "syntax-error",
+    "a: b: c": "syntax-error",
+    "\ta: 1": "syntax-error",
+    "a: !python/object x": "syntax-error",
+    "a: *b": "syntax-error",
+    "&a [*a]": "syntax-error",
+    "? [a]\n: b": "syntax-error",
+    "a: \x00": "syntax-error",
+}
 
 
 @pytest.mark.parametrize("text", BAD)
@@ -75,7 +115,8 @@ def test_what_cannot_be_loaded_is_one_problem(text: str) -> None:
 
 def test_hostile_input_ends_early() -> None:
     laughs = "a: &a [x,x,x,x,x,x,x,x,x,x]\n" + "".join(
-        f"{name}: &{name} [{','.join(['*' + before] * 10)}]\n" for before, name in zip("abcdefghi", "bcdefghij", strict=True)
+        f"{name}: &{name} [{','.join(['*' + before] * 10)}]\n"
+        for before, name in zip("abcdefghi", "bcdefghij", strict=True)
     )
     for text, rule in (
         ("[" * 50_000, "nesting-too-deep"),
@@ -90,9 +131,12 @@ def test_hostile_input_ends_early() -> None:
 
 names = st.text("abcdefgh_", min_size=1, max_size=6).filter(lambda name: name.strip("_"))
 scalars = st.one_of(
-    st.none(), st.booleans(), st.integers(-(10**9), 10**9), st.floats(allow_nan=False, allow_infinity=False),
+    st.none(),
+    st.booleans(),
+    st.integers(-(10**9), 10**9),
+    st.floats(allow_nan=False, allow_infinity=False),
     st.text(st.characters(codec="utf-8", exclude_categories=("C",)), max_size=8),
-)  # fmt: skip
+)
 trees = st.recursive(
     scalars,
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(names, inner, max_size=4),

@@ -27,11 +27,11 @@ def _block(config: Config) -> dict[str, Any]:
 
 def _local(config: Config) -> bool:
     """Whether the file is for a local machine and not for SageMaker, whose files have other keys."""
-    return _data(config).get("compute_environment", "LOCAL_MACHINE") == "LOCAL_MACHINE"
+    return bool(_data(config).get("compute_environment", "LOCAL_MACHINE") == "LOCAL_MACHINE")
 
 
 def _used(config: Config) -> bool:
-    return _data(config).get("distributed_type") == "DEEPSPEED"
+    return bool(_data(config).get("distributed_type") == "DEEPSPEED")
 
 
 def _item(path: Path, **values: Any) -> Item:
@@ -68,13 +68,23 @@ def accelerate_unread(config: Config) -> Any:
 
     if not _used(config):
         return []
-    return [_item((BLOCK, key), advice=_advice(key, INSIDE)) for key in _block(config) if key not in INSIDE | ANYWHERE]
+    return [
+        _item((BLOCK, key), advice=_advice(key, INSIDE))
+        for key in _block(config)
+        if key not in INSIDE | ANYWHERE
+    ]
 
 
 def _advice(key: str, known: frozenset[str]) -> str:
     if key in ("fp16", "bf16"):
         return f"write mixed_precision: {key} at the top of the file"
-    if key in ("zero_optimization", "optimizer", "scheduler", "train_batch_size", "train_micro_batch_size_per_gpu"):
+    if key in (
+        "zero_optimization",
+        "optimizer",
+        "scheduler",
+        "train_batch_size",
+        "train_micro_batch_size_per_gpu",
+    ):
         return "write it into a DeepSpeed config and name that by deepspeed_config_file"
     if key in ("offload_optimizer", "offload_param"):
         return f"write {key}_device: cpu"
@@ -152,7 +162,9 @@ def _told_by(config: Config, companion: Document) -> Iterator[Item]:
         where = tuple(path.split("."))
         if companion.format == "accelerate" and place is not None and config.has(where):
             line = companion.position(place.span.start)[0]
-            there = f"{key} {_text(companion, place.node.span)} in {companion.name}:{line}, which names this file"
+            there = (
+                f"{key} {_text(companion, place.node.span)} in {companion.name}:{line}, which names this file"
+            )
             yield Item(where, {"key": path, "here": path, "there": there})
 
 
@@ -181,9 +193,13 @@ def accelerate_precision_problem(config: Config) -> Any:
     if value is None or not _used(config) or not _local(config):
         return None
     if not isinstance(value, str):
-        shown = "no" if value is False else "yes" if value is True else value
-        return f"YAML reads {shown} without quotes as {str(value).lower()}, and the launcher fails on it (AttributeError: lower)"
-    return None if value.lower() in PRECISIONS else f"the launcher knows no, fp16, bf16 and fp8, and raises a ValueError on {value}"
+        if not isinstance(value, bool):
+            return f"mixed_precision takes a word, and the launcher fails on {value} (AttributeError: lower)"
+        read = f"YAML reads {'yes' if value else 'no'} without quotes as {str(value).lower()}"
+        return f"{read}, and the launcher fails on it (AttributeError: lower)"
+    if value.lower() in PRECISIONS:
+        return None
+    return f"the launcher knows no, fp16, bf16 and fp8, and raises a ValueError on {value}"
 
 
 @fact
@@ -192,8 +208,12 @@ def accelerate_unreadable(config: Config) -> Any:
     if not _used(config):
         return []
     block = _block(config)
-    checks = {"zero_stage": _stage, "gradient_clipping": _clipping, "gradient_accumulation_steps": _steps,
-              "zero3_init_flag": _flag}  # fmt: skip
+    checks = {
+        "zero_stage": _stage,
+        "gradient_clipping": _clipping,
+        "gradient_accumulation_steps": _steps,
+        "zero3_init_flag": _flag,
+    }
     found = []
     for key, check in checks.items():
         problem = check(block[key]) if block.get(key) is not None else None
@@ -214,7 +234,7 @@ def _clipping(value: Any) -> str | None:
     try:
         float(str(value).lower().replace("auto", "1"))
     except ValueError:
-        return f"DeepSpeedPlugin takes float() of it, which raises a ValueError on {value}; write a number, or auto"
+        return f"DeepSpeedPlugin takes float() of it, which raises a ValueError on {value}; write a number"
     return None
 
 
@@ -222,13 +242,17 @@ def _steps(value: Any) -> str | None:
     text = str(value).lower()
     if text.isdigit() or text == "auto":
         return None
-    return f"{value} is no whole number, and int() of it raises a ValueError in Accelerator; write 1, 2, ... or auto"
+    return f"{value} is no whole number, and int() of it raises a ValueError in Accelerator; write 1, 2, ..."
 
 
 def _flag(value: Any) -> str | None:
     from dslint.trainers.accelerate import TRUTHS
 
-    return None if str(value).lower() in TRUTHS else f"accelerate raises a ValueError on {value}; write true or false"
+    return (
+        None
+        if str(value).lower() in TRUTHS
+        else f"accelerate raises a ValueError on {value}; write true or false"
+    )
 
 
 @fact

@@ -97,7 +97,9 @@ def batch_given(config: Config) -> Any:
 @fact
 def batch_size_missing(config: Config) -> Any:
     """Neither train_batch_size nor train_micro_batch_size_per_gpu is given, by the file or its trainer."""
-    return all(config.written(path) is None and config.origin(path).kind != "filled" for path in (TRAIN, MICRO))
+    return all(
+        config.written(path) is None and config.origin(path).kind != "filled" for path in (TRAIN, MICRO)
+    )
 
 
 @fact

@@ -99,13 +99,14 @@ def tensor_parallel_collides(config: Config) -> Any:
     return tensor_parallel_argument(config) is not None and isinstance(section, dict) and key in section
 
 
-_MOE = re.compile(
-    r"mixtral|qwen[0-9.]*-?moe|qwen3-[0-9]+b-a[0-9]+b|deepseek-?(moe|v[23]|coder-v2|r1$)|olmoe|jetmoe|dbrx|phi-?3\.5-moe"
-    r"|granite[0-9.-]*moe|gpt-oss|glm-4\.[56]|hunyuan-large|ernie-4\.5.*a[0-9]+b",
-    re.IGNORECASE,
+_MOE = (
+    r"mixtral|qwen[0-9.]*-?moe|qwen3-[0-9]+b-a[0-9]+b|deepseek-?(moe|v[23]|coder-v2|r1$)|olmoe|jetmoe|dbrx"
+    r"|phi-?3\.5-moe|granite[0-9.-]*moe|gpt-oss|glm-4\.[56]|hunyuan-large|ernie-4\.5.*a[0-9]+b"
 )
-_KNOWN = re.compile(r"mixtral|qwen1\.5-moe|qwen2-[0-9]+b-a|qwen2[0-9.]*-?moe|qwen3-[0-9]+b-a|qwen3-?moe", re.IGNORECASE)
-"""Models whose expert blocks DeepSpeed treats as leaf modules by default, since 0.18."""
+"""Names of mixture-of-experts models, as a pattern."""
+
+_KNOWN = r"mixtral|qwen1\.5-moe|qwen2-[0-9]+b-a|qwen2[0-9.]*-?moe|qwen3-[0-9]+b-a|qwen3-?moe"
+"""Those whose expert blocks DeepSpeed treats as leaf modules by default, since 0.18."""
 
 
 @fact
@@ -116,7 +117,7 @@ def moe_model(config: Config) -> Any:
         return UNKNOWN
     for argument in ("model_name_or_path", "base_model", "model"):
         name = launch.value(argument)
-        if isinstance(name, str) and _MOE.search(name.rstrip("/").rsplit("/", 1)[-1]):
+        if isinstance(name, str) and re.search(_MOE, name.rstrip("/").rsplit("/", 1)[-1], re.IGNORECASE):
             return name
     return UNKNOWN
 
@@ -130,4 +131,4 @@ def moe_without_leaf_modules(config: Config) -> Any:
         return False
     if launch.launcher.get("deepspeed_moe_layer_cls_names") is not None:
         return False
-    return config.target.release_number < (0, 18) or not _KNOWN.search(name)
+    return config.target.release_number < (0, 18) or not re.search(_KNOWN, name, re.IGNORECASE)

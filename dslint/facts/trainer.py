@@ -17,8 +17,17 @@ from dslint.expression import UNKNOWN
 from dslint.facts.registry import Item, fact
 from dslint.trainers import HF_FILLS, HF_LIKE, NAMES, fills, looks_into
 
-_WALKED = ("optimizer", "optimizer.params", "scheduler", "scheduler.params", "fp16", "bf16", "zero_optimization",
-           "zero_optimization.offload_optimizer", "zero_optimization.offload_param")  # fmt: skip
+_WALKED = (
+    "optimizer",
+    "optimizer.params",
+    "scheduler",
+    "scheduler.params",
+    "fp16",
+    "bf16",
+    "zero_optimization",
+    "zero_optimization.offload_optimizer",
+    "zero_optimization.offload_param",
+)
 """Sections in which the trainer looks keys up, so that a string there is an AttributeError."""
 
 
@@ -33,7 +42,11 @@ def auto_left(config: Config) -> Any:
     """Every "auto" that nobody fills under HF Trainer or accelerate, with how the run ends (`this.end`)."""
     if config.target.trainer not in (*HF_LIKE, "accelerate") or config.document.config is not None:
         return []
-    return [Item(path, {"key": dotted(path), "end": _end(path)}) for path in _auto(config.data, ()) if _left(config, path)]
+    return [
+        Item(path, {"key": dotted(path), "end": _end(path)})
+        for path in _auto(config.data, ())
+        if _left(config, path)
+    ]
 
 
 def _auto(section: Any, path: Path) -> Iterator[Path]:
@@ -87,8 +100,12 @@ def _never(path: Path, value: Any) -> bool:
         return True
     if name == "scheduler.params.warmup_num_steps":
         return bool(value < 1) or value != int(value)
-    if name in ("scheduler.params.total_num_steps", "train_batch_size", "train_micro_batch_size_per_gpu",
-                "gradient_accumulation_steps"):  # fmt: skip
+    if name in (
+        "scheduler.params.total_num_steps",
+        "train_batch_size",
+        "train_micro_batch_size_per_gpu",
+        "gradient_accumulation_steps",
+    ):
         return bool(value != int(value))
     return name in ("fp16.enabled", "bf16.enabled") and value not in (0, 1)
 
@@ -101,7 +118,10 @@ def _no_number(value: Any) -> bool:
 def hf_never_equal(config: Config) -> Any:
     """Compared keys whose value no TrainingArguments can have: text, NaN, a warm-up of zero steps."""
     return [
-        Item(what.path, {"value": _shown(value), "label": HF_FILLS[dotted(what.path)], "key": dotted(what.path)})
+        Item(
+            what.path,
+            {"value": _shown(value), "label": HF_FILLS[dotted(what.path)], "key": dotted(what.path)},
+        )
         for what, value in compared(config)
         if _never(what.path, value)
     ]
@@ -126,7 +146,10 @@ def _mismatches(config: Config, launch: Any) -> Iterator[Item]:
     for what, value in compared(config):
         if _never(what.path, value):
             continue
-        if finding_batch_size is not False and dotted(what.path) in ("train_batch_size", "train_micro_batch_size_per_gpu"):
+        if finding_batch_size is not False and dotted(what.path) in (
+            "train_batch_size",
+            "train_micro_batch_size_per_gpu",
+        ):
             continue
         expected = computed(what.path, launch.value, config.target.gpus)
         certain = expected is not UNKNOWN
@@ -136,8 +159,14 @@ def _mismatches(config: Config, launch: Any) -> Iterator[Item]:
             continue
         given = [name for name in what.arguments if launch.given(name)]
         where = launch.where(given[0]) if given else f"the default, for {launch.name} does not give it"
-        values = {"key": dotted(what.path), "value": _shown(value), "expected": _shown(expected),
-                  "label": HF_FILLS[dotted(what.path)], "where": where, "certain": certain}  # fmt: skip
+        values = {
+            "key": dotted(what.path),
+            "value": _shown(value),
+            "expected": _shown(expected),
+            "label": HF_FILLS[dotted(what.path)],
+            "where": where,
+            "certain": certain,
+        }
         yield Item(what.path, values)
 
 
@@ -149,7 +178,10 @@ def hf_fixed(config: Config) -> Any:
     others = {path: value for what, value in compared(config) for path in [what.path]}
     on = any(others.get((section, "enabled")) == 1 for section in ("fp16", "bf16"))
     return [
-        Item(what.path, {"value": _shown(value), "label": HF_FILLS[dotted(what.path)], "key": dotted(what.path)})
+        Item(
+            what.path,
+            {"value": _shown(value), "label": HF_FILLS[dotted(what.path)], "key": dotted(what.path)},
+        )
         for what, value in compared(config)
         if not _never(what.path, value) and not (what.path[-1] == "enabled" and value == 0 and on)
     ]
@@ -169,7 +201,9 @@ def adapter_run(config: Config) -> Any:
         return False
     kinds = [launch.value(name) for name in ("finetuning_type", "adapter", "tuner_type", "train_type")]
     flags = [launch.value(name) for name in ("use_peft", "use_lora", "lora_enable", "lora")]
-    return any(isinstance(kind, str) and "lora" in kind.lower() for kind in kinds) or any(f is True for f in flags)
+    return any(isinstance(kind, str) and "lora" in kind.lower() for kind in kinds) or any(
+        f is True for f in flags
+    )
 
 
 @fact
@@ -189,7 +223,11 @@ def scheduler_replaced(config: Config) -> Any:
     if launch is None or not launch.given("lr_scheduler_type"):
         return None
     wanted, kind = launch.value("lr_scheduler_type"), config.value(("scheduler", "type"))
-    same = {"WarmupLR": ("constant_with_warmup",), "WarmupDecayLR": ("linear",), "WarmupCosineLR": ("cosine",)}
+    same = {
+        "WarmupLR": ("constant_with_warmup",),
+        "WarmupDecayLR": ("linear",),
+        "WarmupCosineLR": ("cosine",),
+    }
     if not isinstance(wanted, str) or wanted in same.get(kind, ()):
         return None
     return wanted
@@ -197,10 +235,14 @@ def scheduler_replaced(config: Config) -> Any:
 
 @fact
 def clipping_lost(config: Config) -> Any:
-    """Whether the run is known to ask for another clipping than DeepSpeed's default, and has no key for it."""
+    """Whether the run asks for another clipping than DeepSpeed's default, and there is no key for it."""
     launch = config.target.launch
     asked = UNKNOWN if launch is None else launch.value("max_grad_norm")
-    return not config.has(("gradient_clipping",)) and asked is not UNKNOWN and asked != config.default(("gradient_clipping",))
+    return (
+        not config.has(("gradient_clipping",))
+        and asked is not UNKNOWN
+        and asked != config.default(("gradient_clipping",))
+    )
 
 
 @fact
@@ -237,8 +279,10 @@ def optim_replaced(config: Config) -> Any:
         return UNKNOWN
     forced = config.value(("zero_force_ds_cpu_optimizer",))
     kept = name.startswith(("adamw_torch", "adamw_hf", "adamw_apex", "adagrad", "adafactor")) or name in (
-        "lion_32bit", "paged_lion_32bit", "paged_adamw_32bit"
-    )  # fmt: skip
+        "lion_32bit",
+        "paged_lion_32bit",
+        "paged_adamw_32bit",
+    )
     return offloads and forced is True and not config.has(("optimizer",)) and not kept
 
 
@@ -256,7 +300,11 @@ def evaluates_only(config: Config) -> Any:
 def fsdp_asked(config: Config) -> Any:
     """Whether the run is given a value for fsdp that turns it on."""
     launch = config.target.launch
-    return launch is not None and launch.given("fsdp") and launch.value("fsdp") not in (UNKNOWN, None, "", [], False)
+    return (
+        launch is not None
+        and launch.given("fsdp")
+        and launch.value("fsdp") not in (UNKNOWN, None, "", [], False)
+    )
 
 
 def _asked_precision(config: Config) -> tuple[str, str] | None:
@@ -300,7 +348,12 @@ def precision_denials(config: Config) -> Any:
 @fact
 def nulls_refused(config: Config) -> Any:
     """Sections that are null where the trainer looks keys up in them."""
-    sections: tuple[Path, ...] = (("fp16",), ("bf16",), ("zero_optimization",), ("zero_optimization", "offload_optimizer"))
+    sections: tuple[Path, ...] = (
+        ("fp16",),
+        ("bf16",),
+        ("zero_optimization",),
+        ("zero_optimization", "offload_optimizer"),
+    )
     return [
         Item(path, {"key": dotted(path)})
         for path in sections

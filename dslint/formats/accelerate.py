@@ -70,9 +70,11 @@ def deepspeed_config(data: dict[str, Any], block: dict[str, Any]) -> dict[str, A
     save = block.get("zero3_save_16bit_model")
     zero["stage3_gather_16bit_weights_on_model_save"] = str(save).lower() == "true"
     config: dict[str, Any] = {
-        "train_batch_size": "auto", "train_micro_batch_size_per_gpu": "auto",
-        "gradient_accumulation_steps": _steps(block.get("gradient_accumulation_steps")), "zero_optimization": zero,
-    }  # fmt: skip
+        "train_batch_size": "auto",
+        "train_micro_batch_size_per_gpu": "auto",
+        "gradient_accumulation_steps": _steps(block.get("gradient_accumulation_steps")),
+        "zero_optimization": zero,
+    }
     clipping = _clipping(block.get("gradient_clipping"))
     if clipping:
         config["gradient_clipping"] = clipping
@@ -85,7 +87,7 @@ def deepspeed_config(data: dict[str, Any], block: dict[str, Any]) -> dict[str, A
 
 
 def _stage(value: Any) -> Any:
-    """zero_stage goes through a string to int(); what fails there is reported as such, and judged as absent."""
+    """zero_stage goes through a string to int(); what fails there is reported, and judged as absent."""
     try:
         return 2 if value is None else int(str(value))
     except ValueError:
@@ -112,6 +114,8 @@ def _node(value: Any) -> Node:
 
     nowhere = Span(0, 0)
     if isinstance(value, dict):
-        return Node("object", nowhere, None, [Member(key, nowhere, _node(below)) for key, below in value.items()])
+        return Node(
+            "object", nowhere, None, [Member(key, nowhere, _node(below)) for key, below in value.items()]
+        )
     kind = "boolean" if isinstance(value, bool) else "string" if isinstance(value, str) else "number"
     return Node(kind, nowhere, value)

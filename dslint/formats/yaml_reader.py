@@ -9,9 +9,11 @@ time linear in MAX_SIZE.
 from __future__ import annotations
 
 import re
-from typing import Any, Final, Iterator
+from collections.abc import Iterator
+from typing import Any, Final
 
-from ruamel.yaml import YAML, YAMLError
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
 from ruamel.yaml.events import (
     AliasEvent,
     DocumentStartEvent,
@@ -252,7 +254,8 @@ class _Builder:
     def duplicate(self, name: str, span: Span) -> None:
         """Of a key that is set twice PyYAML takes the last value; keys merged by << may be set again."""
         outer = [
-            key[0] if key is not None else len(node.items) for key, (node, _) in zip(self.keys, self.stack)
+            key[0] if key is not None else len(node.items)
+            for key, (node, _) in zip(self.keys, self.stack, strict=True)
         ]
         path = (*outer[:-1], name)
         line = self.document.position(self.given[-1][name])[0]

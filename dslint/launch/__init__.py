@@ -6,8 +6,9 @@ script (:mod:`dslint.launch.script`). What neither says is unknown: a script may
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Callable
+from typing import Any
 
 from dslint.expression import UNKNOWN
 
@@ -15,23 +16,48 @@ Look = Callable[[str], "bytes | None"]
 """Gives the bytes of a file by its path, or None where it cannot be had."""
 
 STABLE = {
-    "per_device_train_batch_size": 8, "gradient_accumulation_steps": 1, "max_grad_norm": 1.0,
-    "learning_rate": 5e-5, "weight_decay": 0.0, "adam_beta1": 0.9, "adam_beta2": 0.999,
-    "adam_epsilon": 1e-8, "warmup_steps": 0, "warmup_ratio": 0.0, "max_steps": -1, "fp16": False,
-    "bf16": False, "fp16_full_eval": False, "bf16_full_eval": False, "lr_scheduler_type": "linear",
-    "optim": "adamw_torch_fused", "auto_find_batch_size": False, "save_only_model": False,
-    "load_best_model_at_end": False, "do_train": False, "do_eval": False, "do_predict": False,
-    "save_on_each_node": False, "fsdp": None,
-}  # fmt: skip
+    "per_device_train_batch_size": 8,
+    "gradient_accumulation_steps": 1,
+    "max_grad_norm": 1.0,
+    "learning_rate": 5e-5,
+    "weight_decay": 0.0,
+    "adam_beta1": 0.9,
+    "adam_beta2": 0.999,
+    "adam_epsilon": 1e-8,
+    "warmup_steps": 0,
+    "warmup_ratio": 0.0,
+    "max_steps": -1,
+    "fp16": False,
+    "bf16": False,
+    "fp16_full_eval": False,
+    "bf16_full_eval": False,
+    "lr_scheduler_type": "linear",
+    "optim": "adamw_torch_fused",
+    "auto_find_batch_size": False,
+    "save_only_model": False,
+    "load_best_model_at_end": False,
+    "do_train": False,
+    "do_eval": False,
+    "do_predict": False,
+    "save_on_each_node": False,
+    "fsdp": None,
+}
 """Defaults of TrainingArguments in transformers 5.24 (those of 4.x differ in optim: adamw_torch)."""
 
 SWIFT = {
-    **STABLE, "per_device_train_batch_size": 1, "adam_beta2": 0.95, "weight_decay": 0.1,
-    "lr_scheduler_type": "cosine", "max_grad_norm": 1.0,
-}  # fmt: skip
+    **STABLE,
+    "per_device_train_batch_size": 1,
+    "adam_beta2": 0.95,
+    "weight_decay": 0.1,
+    "lr_scheduler_type": "cosine",
+    "max_grad_norm": 1.0,
+}
 """ms-swift's defaults where they differ and do not depend on anything else."""
 
-DEFAULTS = {"llamafactory": STABLE, "axolotl": {"gradient_accumulation_steps": 1, "per_device_train_batch_size": 1}}
+DEFAULTS: dict[str, dict[str, Any]] = {
+    "llamafactory": STABLE,
+    "axolotl": {"gradient_accumulation_steps": 1, "per_device_train_batch_size": 1},
+}
 """Defaults that count as known: the class that reads the arguments is the framework's, not the user's."""
 
 

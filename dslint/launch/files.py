@@ -1,4 +1,4 @@
-"""Files of arguments: TrainingArguments as JSON, and the YAML of LLaMA-Factory, axolotl, TRL and accelerate."""
+"""Files of arguments: TrainingArguments as JSON, the YAML of LLaMA-Factory, axolotl, TRL and accelerate."""
 
 from __future__ import annotations
 
@@ -9,14 +9,25 @@ from dslint.expression import UNKNOWN
 from dslint.launch import Argument, Launch
 
 AXOLOTL = {
-    "micro_batch_size": "per_device_train_batch_size", "lr_scheduler": "lr_scheduler_type", "optimizer": "optim",
-}  # fmt: skip
+    "micro_batch_size": "per_device_train_batch_size",
+    "lr_scheduler": "lr_scheduler_type",
+    "optimizer": "optim",
+}
 """axolotl's name of an argument -> the name of TrainingArguments."""
 
 _NUMBERS = {
-    "per_device_train_batch_size", "gradient_accumulation_steps", "max_grad_norm", "learning_rate",
-    "weight_decay", "adam_beta1", "adam_beta2", "adam_epsilon", "warmup_steps", "warmup_ratio", "max_steps",
-}  # fmt: skip
+    "per_device_train_batch_size",
+    "gradient_accumulation_steps",
+    "max_grad_norm",
+    "learning_rate",
+    "weight_decay",
+    "adam_beta1",
+    "adam_beta2",
+    "adam_epsilon",
+    "warmup_steps",
+    "warmup_ratio",
+    "max_steps",
+}
 
 
 def read(document: Document, trainer: str | None = None) -> Launch:
@@ -26,7 +37,9 @@ def read(document: Document, trainer: str | None = None) -> Launch:
     data: dict[str, Any] = plain(root) if root is not None and root.kind == "object" else {}
     if trainer is None:
         trainer = reader(data)
-    arguments = rename(trainer, {key: Argument(_argument(key, value), lines.get(key, 0)) for key, value in data.items()})
+    arguments = rename(
+        trainer, {key: Argument(_argument(key, value), lines.get(key, 0)) for key, value in data.items()}
+    )
     deepspeed = data.get("deepspeed")
     config = deepspeed if isinstance(deepspeed, str) else None
     return Launch(document.name, trainer, arguments, {}, True, config, lines.get("deepspeed", 0))
@@ -43,16 +56,27 @@ def accelerate_launch(document: Document) -> Launch:
     """A run by `accelerate launch --config_file`; what its training script is given is unknown."""
     data = plain(document.root) if document.root is not None else {}
     settings = accelerate_settings(data)
-    lines = {} if document.root is None else {m.key: document.position(m.key_span.start)[0] for m in document.root.members}
+    lines = (
+        {}
+        if document.root is None
+        else {m.key: document.position(m.key_span.start)[0] for m in document.root.members}
+    )
     count = data.get("num_processes")
     known = isinstance(count, int) and not isinstance(count, bool) and count > 0
     arguments = {key: Argument(value, lines.get(key, 0)) for key, value in settings.items()}
     config = settings.get("deepspeed_config_file")
     return Launch(
-        document.name, "accelerate", {}, {**arguments, "config_file": Argument(document.name)}, False,
-        str(config) if config not in (None, "none") else None, lines.get("deepspeed_config", 0),
-        count if known else None, lines.get("num_processes", 0), True,
-    )  # fmt: skip
+        document.name,
+        "accelerate",
+        {},
+        {**arguments, "config_file": Argument(document.name)},
+        False,
+        str(config) if config not in (None, "none") else None,
+        lines.get("deepspeed_config", 0),
+        count if known else None,
+        lines.get("num_processes", 0),
+        True,
+    )
 
 
 def _argument(key: str, value: Any) -> Any:
@@ -84,7 +108,9 @@ def reader(data: dict[str, Any]) -> str:
     """Who reads a file of arguments, by the keys that only one of them has."""
     if "base_model" in data:
         return "axolotl"
-    if "model_name_or_path" in data and {"finetuning_type", "template", "cutoff_len", "dataset_dir"} & set(data):
+    if "model_name_or_path" in data and {"finetuning_type", "template", "cutoff_len", "dataset_dir"} & set(
+        data
+    ):
         return "llamafactory"
     if {"tuner_type", "train_type"} & set(data) and "model" in data:
         return "ms-swift"
@@ -93,9 +119,13 @@ def reader(data: dict[str, Any]) -> str:
 
 def is_arguments(data: Any) -> bool:
     """Whether a mapping is a file of arguments for a run with DeepSpeed."""
-    return isinstance(data, dict) and "deepspeed" in data and bool(
-        {"base_model", "model_name_or_path", "output_dir", "per_device_train_batch_size"} & set(data)
-    )  # fmt: skip
+    return (
+        isinstance(data, dict)
+        and "deepspeed" in data
+        and bool(
+            {"base_model", "model_name_or_path", "output_dir", "per_device_train_batch_size"} & set(data)
+        )
+    )
 
 
 def load(raw: bytes, name: str) -> Node | None:

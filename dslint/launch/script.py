@@ -16,30 +16,63 @@ from dslint.launch.words import UNRESOLVED, Command, Word, commands
 
 _FLAGS = {
     "deepspeed": {
-        "module", "no_python", "no_local_rank", "force_multi", "elastic_training", "bind_cores_to_rank",
-        "no_ssh_check", "no_ssh", "save_pid", "help",
+        "module",
+        "no_python",
+        "no_local_rank",
+        "force_multi",
+        "elastic_training",
+        "bind_cores_to_rank",
+        "no_ssh_check",
+        "no_ssh",
+        "save_pid",
+        "help",
     },
     "torchrun": {"standalone", "no_python", "module", "m", "run_path", "use_env", "help"},
     "accelerate": {
-        "quiet", "q", "cpu", "multi_gpu", "tpu", "enable_cpu_affinity", "dynamo_use_fullgraph",
-        "dynamo_use_dynamic", "dynamo_use_regional_compilation", "use_deepspeed", "use_fsdp",
-        "use_parallelism_config", "use_megatron_lm", "same_network", "module", "m", "no_python", "tpu_cluster",
-        "no_tpu_cluster", "tpu_use_sudo", "downcast_bf16", "fp8_use_autocast_during_eval", "debug", "help",
+        "quiet",
+        "q",
+        "cpu",
+        "multi_gpu",
+        "tpu",
+        "enable_cpu_affinity",
+        "dynamo_use_fullgraph",
+        "dynamo_use_dynamic",
+        "dynamo_use_regional_compilation",
+        "use_deepspeed",
+        "use_fsdp",
+        "use_parallelism_config",
+        "use_megatron_lm",
+        "same_network",
+        "module",
+        "m",
+        "no_python",
+        "tpu_cluster",
+        "no_tpu_cluster",
+        "tpu_use_sudo",
+        "downcast_bf16",
+        "fp8_use_autocast_during_eval",
+        "debug",
+        "help",
     },
     "python": {"m", "u", "O", "B", "s", "E", "I", "q", "v", "i"},
-}  # fmt: skip
+}
 """Options of the launchers that take no value."""
 
 _MODULES = {
-    "torch.distributed.run": "torchrun", "torch.distributed.launch": "torchrun",
-    "accelerate.commands.launch": "accelerate", "deepspeed.launcher.runner": "deepspeed",
-}  # fmt: skip
+    "torch.distributed.run": "torchrun",
+    "torch.distributed.launch": "torchrun",
+    "accelerate.commands.launch": "accelerate",
+    "deepspeed.launcher.runner": "deepspeed",
+}
 _CONFIG_OPTIONS = ("deepspeed_config", "ds_config", "ds_config_path", "deepspeed_config_file")
 """Options by which scripts that call deepspeed.initialize themselves take the config."""
 
 _DEVICES = ("CUDA_VISIBLE_DEVICES",)
 _TRUE, _FALSE = ("yes", "true", "t", "y", "1"), ("no", "false", "f", "n", "0")
-_INTEGER, _NUMBER = re.compile(r"[-+]?[0-9]+\Z"), re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?\Z")
+_INTEGER, _NUMBER = (
+    re.compile(r"[-+]?[0-9]+\Z"),
+    re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?\Z"),
+)
 
 
 def launches(text: str, name: str, look: Look) -> list[Launch]:
@@ -86,7 +119,11 @@ def _python(words: list[Word], command: Command, name: str, look: Look) -> Launc
         if module in _MODULES:
             return _launched(_MODULES[module], words[position + 2 :], command, name, look)
         position += 1
-    return _script(words[position:], {}, command, name, look, None, 0, "python") if position < len(words) else None
+    return (
+        _script(words[position:], {}, command, name, look, None, 0, "python")
+        if position < len(words)
+        else None
+    )
 
 
 def _launched(launcher: str, words: list[Word], command: Command, name: str, look: Look) -> Launch | None:
@@ -193,9 +230,15 @@ def _accelerate_file(
 
 
 def _script(
-    words: list[Word], options: dict[str, Argument], command: Command, name: str, look: Look,
-    processes: int | None, line: int, launcher: str,
-) -> Launch | None:  # fmt: skip
+    words: list[Word],
+    options: dict[str, Argument],
+    command: Command,
+    name: str,
+    look: Look,
+    processes: int | None,
+    line: int,
+    launcher: str,
+) -> Launch | None:
     """A training script with its arguments."""
     if not words:
         return None
@@ -214,8 +257,18 @@ def _script(
         trainer = "llamafactory"
     if config is None and trainer == "raw" and launcher == "python":
         return None
-    return Launch(name, trainer, arguments, options if launcher == "accelerate" else {}, complete, config,
-                  config_line, processes, line, launcher == "accelerate")  # fmt: skip
+    return Launch(
+        name,
+        trainer,
+        arguments,
+        options if launcher == "accelerate" else {},
+        complete,
+        config,
+        config_line,
+        processes,
+        line,
+        launcher == "accelerate",
+    )
 
 
 def _reader(arguments: dict[str, Argument]) -> tuple[str, str | None, int]:
@@ -279,9 +332,16 @@ def _boolean(value: Any) -> Any:
 
 
 def _framework(
-    trainer: str, words: list[Word], command: Command, name: str, look: Look,
-    options: dict[str, Argument] | None = None, processes: int | None = None, line: int = 0, launcher: str = "",
-) -> Launch | None:  # fmt: skip
+    trainer: str,
+    words: list[Word],
+    command: Command,
+    name: str,
+    look: Look,
+    options: dict[str, Argument] | None = None,
+    processes: int | None = None,
+    line: int = 0,
+    launcher: str = "",
+) -> Launch | None:
     """A run of a framework: the arguments of its YAML file, then those of the command line."""
     from dslint.launch.files import rename, settings_of
 
@@ -300,8 +360,18 @@ def _framework(
         processes, line = _framework_processes(trainer, command)
     deepspeed = arguments.get("deepspeed", Argument(None))
     config = deepspeed.value if isinstance(deepspeed.value, str) else None
-    return Launch(name, trainer, rename(trainer, arguments), options or {}, complete and resolved, config,
-                  deepspeed.line, processes, line, launcher == "accelerate")  # fmt: skip
+    return Launch(
+        name,
+        trainer,
+        rename(trainer, arguments),
+        options or {},
+        complete and resolved,
+        config,
+        deepspeed.line,
+        processes,
+        line,
+        launcher == "accelerate",
+    )
 
 
 def _as_option(word: Word) -> Word:

@@ -108,7 +108,11 @@ class _Shell:
                 continue
             if keyword in ("export", "declare", "local", "readonly", "typeset"):
                 position += 1
-                while position < len(raw) and raw[position].pieces[:1] and raw[position].pieces[0].text.startswith("-"):
+                while (
+                    position < len(raw)
+                    and raw[position].pieces[:1]
+                    and raw[position].pieces[0].text.startswith("-")
+                ):
                     position += 1
                 continue
             match = _ASSIGNMENT.match(head.text) if head is not None and not head.variable else None
@@ -139,7 +143,10 @@ class _Shell:
         """The value of an assignment: one word, or those of an array."""
         if raw.array is not None:
             return [word for item in raw.array for word in self.expand(item)]
-        pieces = [_Piece(raw.pieces[0].text[start:]), *(_Piece(p.text, p.variable, False, p.default) for p in raw.pieces[1:])]
+        pieces = [
+            _Piece(raw.pieces[0].text[start:]),
+            *(_Piece(p.text, p.variable, False, p.default) for p in raw.pieces[1:]),
+        ]
         return self.expand(_Raw(pieces, raw.line)) or [Word("", raw.line)]
 
     def assign(self, name: str, kind: str, value: list[Word]) -> None:
@@ -235,7 +242,12 @@ def _statements(text: str) -> list[list[_Raw]]:
                 current = []
         else:
             word, position, line = _word(text, position, line)
-            if word.pieces and position < len(text) and text[position] == ">" and word.pieces[0].text.isdigit():
+            if (
+                word.pieces
+                and position < len(text)
+                and text[position] == ">"
+                and word.pieces[0].text.isdigit()
+            ):
                 continue  # 2>&1
             last = word.pieces[-1].text if word.pieces else ""
             if last.endswith("=") and position < len(text) and text[position] == "(":
@@ -336,7 +348,9 @@ def _double_quoted(text: str, position: int, line: int, word: _Raw) -> tuple[int
             if text[position + 1] == "\n":
                 line += 1
             else:
-                buffer += text[position + 1] if text[position + 1] in '"\\$`' else text[position : position + 2]
+                buffer += (
+                    text[position + 1] if text[position + 1] in '"\\$`' else text[position : position + 2]
+                )
             position += 2
         elif char == "`" or text.startswith("$(", position):
             end = _end_of_substitution(text, position)

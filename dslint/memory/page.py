@@ -32,8 +32,8 @@ COLORS = {
 }
 """Item -> its colour, the same in every picture."""
 
-WIDTH, LEFT, RIGHT, ROW, BAR = 860, 190, 90, 34, 22
-"""Sizes of a picture in SVG units."""
+WIDTH, RIGHT, ROW, BAR, TOP = 920, 70, 34, 22, 26
+"""Sizes of a picture in SVG units; labels stand to the left of the bars."""
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1c1e21; --soft: #5f6368; --line: #d5d8dc; --ground: #fff;
@@ -41,7 +41,7 @@ STYLE = """
 @media (prefers-color-scheme: dark) { :root { --ink: #e6e8eb; --soft: #9aa0a6; --line: #3c4046;
   --ground: #17191c; --good: #3fb950; --warn: #d29922; --bad: #f85149; } }
 * { box-sizing: border-box; }
-body { margin: 0 auto; max-width: 960px; padding: 24px; background: var(--ground); color: var(--ink);
+body { margin: 0 auto; max-width: 1080px; padding: 24px; background: var(--ground); color: var(--ink);
   font: 15px/1.5 system-ui, sans-serif; }
 h1 { font-size: 22px; } h2 { font-size: 17px; margin: 28px 0 8px; overflow-wrap: anywhere; }
 .verdict { font-size: 18px; font-weight: 600; }
@@ -137,17 +137,18 @@ def picture(rows: Sequence[tuple[str, dict[str, float], str]], card: float | Non
     """Stacked bars as SVG: (label, item -> GiB, text at the end) a row, against the card's memory."""
     totals = [sum(items.values()) for _, items, _ in rows]
     scale = max([*totals, card or 0.0, 1e-9]) * 1.02
-    room = WIDTH - LEFT - RIGHT
-    height = ROW * len(rows) + 34
+    left = 24 + round(7.2 * max(len(label) for label, _, _ in rows))
+    room = WIDTH - left - RIGHT
+    height = TOP + ROW * len(rows) + 26
     out = [f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{escape(title)}">']
     for tick in _ticks(scale):
-        x = LEFT + tick / scale * room
-        out.append(f'<line class="grid" x1="{x:.1f}" y1="4" x2="{x:.1f}" y2="{height - 24}"/>'
+        x = left + tick / scale * room
+        out.append(f'<line class="grid" x1="{x:.1f}" y1="{TOP - 4}" x2="{x:.1f}" y2="{height - 24}"/>'
                    f'<text class="soft" x="{x:.1f}" y="{height - 8}" text-anchor="middle">{tick:g}</text>')  # fmt: skip
     for index, (label, items, end) in enumerate(rows):
-        y = 8 + index * ROW
-        out.append(f'<text x="{LEFT - 10}" y="{y + 16}" text-anchor="end">{escape(label)}</text>')
-        x = float(LEFT)
+        y = TOP + index * ROW
+        out.append(f'<text x="{left - 10}" y="{y + 16}" text-anchor="end">{escape(label)}</text>')
+        x = float(left)
         for item, size in items.items():
             width = size / scale * room
             out.append(f'<rect x="{x:.2f}" y="{y}" width="{width:.2f}" height="{BAR}" '
@@ -155,9 +156,9 @@ def picture(rows: Sequence[tuple[str, dict[str, float], str]], card: float | Non
             x += width
         out.append(f'<text x="{x + 6:.1f}" y="{y + 16}">{escape(end)}</text>')
     if card is not None:
-        x = LEFT + card / scale * room
-        out.append(f'<line class="card" x1="{x:.1f}" y1="2" x2="{x:.1f}" y2="{height - 24}"><title>the card: '
-                   f"{card:.1f} GiB</title></line>")  # fmt: skip
+        x = left + card / scale * room
+        out.append(f'<line class="card" x1="{x:.1f}" y1="{TOP - 8}" x2="{x:.1f}" y2="{height - 24}"/>'
+                   f'<text class="soft" x="{x:.1f}" y="{TOP - 12}" text-anchor="middle">the card: {card:.1f}</text>')  # fmt: skip
     return "\n".join([*out, "</svg>\n"])
 
 
@@ -215,7 +216,7 @@ def _comparison(several: list[dict[str, Any]]) -> str:
         f'{escape((e["verdict"] or "unknown").replace("-", " "))}</td>'
         f'<td>{e["per_gpu_gib"]["device_total"]:.1f}</td>'
         f'<td>{"" if e["margin_gib"] is None else format(e["margin_gib"], "+.1f")}</td>'
-        f'<td>{e["host_gib_per_node"] or ""}</td><td>{e["traffic_gb_per_step"]["wire"]:.3g}</td>'
+        f'<td>{round(e["host_gib_per_node"]) or ""}</td><td>{e["traffic_gb_per_step"]["wire"]:.3g}</td>'
         f'<td>{_range(e["speed"])}</td></tr>'
         for e in several
     )

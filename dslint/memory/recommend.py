@@ -73,9 +73,11 @@ class Recommendation:
 def name(job: Job) -> str:
     """A configuration in words: "ZeRO-2, optimizer on CPU, checkpointing"."""
     parts = [f"ZeRO-{job.stage}"]
-    if job.offload_optimizer != NONE:
+    if job.offload_optimizer != NONE and job.offload_param == job.offload_optimizer:
+        parts.append(f"optimizer and parameters on {_where(job.offload_param)}")
+    elif job.offload_optimizer != NONE:
         parts.append(f"optimizer on {_where(job.offload_optimizer)}")
-    if job.offload_param != NONE:
+    if job.offload_param not in (NONE, job.offload_optimizer):
         parts.append(f"parameters on {_where(job.offload_param)}")
     if job.checkpointing:
         parts.append("checkpointing")

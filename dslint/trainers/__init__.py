@@ -139,7 +139,9 @@ def infer(document: Document, data: dict[str, Any], launch: Launch | None = None
         return "accelerate", "an accelerate config file"
     filled = next((key for key in HF_FILLS if at(data, key) == "auto"), None)
     if launch is not None:
-        only = next((key for key in HF_FILLS if key not in ACCELERATE_FILLS and at(data, key) == "auto"), None)
+        only = next(
+            (key for key in HF_FILLS if key not in ACCELERATE_FILLS and at(data, key) == "auto"), None
+        )
         if launch.trainer == "accelerate" and only is not None:
             return "hf", f'{only} is "auto", which only HF Trainer fills'
         if launch.trainer != "raw" or filled is None:

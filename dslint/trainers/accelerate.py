@@ -31,7 +31,7 @@ ANYWHERE = frozenset({
     "machine_rank", "num_machines", "num_processes", "rdzv_backend", "same_network", "debug", "downcast_bf16",
     "enable_cpu_affinity", "main_training_function", "use_cpu",
 })  # fmt: skip
-"""Options of the launcher that a block sets, too, for its keys become the launcher's arguments as they are."""
+"""Options of the launcher that a block sets, too: its keys become the launcher's arguments as they are."""
 
 DISTRIBUTED = (
     "NO", "MULTI_CPU", "MULTI_GPU", "MULTI_NPU", "MULTI_MLU", "MULTI_SDAA", "MULTI_MUSA", "MULTI_XPU",

@@ -1,4 +1,4 @@
-"""The values that HF Trainer and accelerate put where a config says "auto", worked out from a run's arguments.
+"""The values that HF Trainer and accelerate put where a config says "auto", from a run's arguments.
 
 Source: transformers 5.24 integrations/deepspeed.py, HfTrainerDeepSpeedConfig.trainer_config_process and
 trainer_config_finalize; accelerate 1.15 utils/dataclasses.py, DeepSpeedPlugin.__post_init__.
@@ -7,8 +7,9 @@ trainer_config_finalize; accelerate 1.15 utils/dataclasses.py, DeepSpeedPlugin._
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Callable
+from typing import Any
 
 from dslint.document import Path, dotted
 from dslint.expression import UNKNOWN
@@ -57,11 +58,15 @@ def computed(path: Path, get: Get, processes: int | None) -> Any:
     `get` gives an argument by its name, `processes` is the world size.
     """
     name = dotted(path)
-    plain = {"train_micro_batch_size_per_gpu": "per_device_train_batch_size",
-             "gradient_accumulation_steps": "gradient_accumulation_steps", "gradient_clipping": "max_grad_norm",
-             "optimizer.params.lr": "learning_rate", "optimizer.params.eps": "adam_epsilon",
-             "optimizer.params.weight_decay": "weight_decay",
-             "scheduler.params.warmup_max_lr": "learning_rate"}  # fmt: skip
+    plain = {
+        "train_micro_batch_size_per_gpu": "per_device_train_batch_size",
+        "gradient_accumulation_steps": "gradient_accumulation_steps",
+        "gradient_clipping": "max_grad_norm",
+        "optimizer.params.lr": "learning_rate",
+        "optimizer.params.eps": "adam_epsilon",
+        "optimizer.params.weight_decay": "weight_decay",
+        "scheduler.params.warmup_max_lr": "learning_rate",
+    }
     if name in plain:
         return get(plain[name])
     if name == "train_batch_size":

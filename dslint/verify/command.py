@@ -214,7 +214,9 @@ class Runs:
             return Verified(report, None, f"not run: {codes} (--force runs it all the same)")
         config = prepare(raw, name, self.options)
         if not config.data:
-            return Verified(report, None, "not run: no DeepSpeed config in it")
+            return Verified(
+                report, None, "not run", f"{name}: could not verify: there is no DeepSpeed config in it"
+            )
         return self.run(report, config)
 
     def run(self, report: FileReport, config: Config) -> Verified:
@@ -383,7 +385,7 @@ def planned(request: Request, config: Config) -> tuple[Plan, list[Change]]:
     data, left_out = quiet(filled.config)
     changes = [*filled.changes, *left_out]
     if request.device == "cpu":
-        data, replaced = for_cpu(data)
+        data, replaced = for_cpu(data, config.target.release_number)
         changes += replaced
     plan = Plan(
         config=data,

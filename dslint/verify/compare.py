@@ -75,6 +75,7 @@ def summarize(results: Mapping[int, Mapping[str, Any]], device: str) -> dict[str
         "loss_finite": all(math.isfinite(step["loss"]) for r in ranks for step in results[r]["steps"]),
         "gradient_norm": _finite(last["gradient_norm"]),
         "skipped_steps": first["skipped_steps"],
+        "loss_scale": first["engine"].get("fp16", {}).get("loss_scale"),
         "lr": max((step["lr"] for step in first["steps"] if step["lr"] is not None), default=None),
         "parameters_changed": all(results[r]["changed"] for r in ranks),
         "optimizer": first["engine"]["optimizer"],
@@ -242,11 +243,13 @@ class Judge:
         if not summary["loss_finite"]:
             self.add("nothing-learned", "the loss is not finite from the first steps on random data")
         elif not summary["parameters_changed"] and summary["skipped_steps"]:
-            self.add(
-                "nothing-learned",
-                f"all {summary['skipped_steps']} steps were skipped for overflow: the loss scale is too high",
-                "it comes down by itself within some steps (see --steps 20); or set fp16.initial_scale_power",
-            )
+            if summary["loss_scale"]:  # a dynamic one comes down by itself, a step at a time
+                self.add(
+                    "nothing-learned",
+                    f"all {summary['skipped_steps']} steps were skipped: the fixed loss scale "
+                    f"{summary['loss_scale']:g} overflows",
+                    "remove fp16.loss_scale, or lower it",
+                )
         elif not summary["parameters_changed"] and summary["lr"] != 0:
             self.add("nothing-learned", "no weight changed in the steps although the learning rate is not 0")
 

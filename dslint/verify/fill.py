@@ -26,8 +26,8 @@ TRAINING_STEPS = 1000
 """Steps of the training that the verified ones would begin, where nothing says how many."""
 
 MONITORS = ("tensorboard", "wandb", "comet", "csv_monitor")
-CUDA_OPTIMIZERS = ("lamb", "onebitadam", "onebitlamb", "zerooneadam")
-"""Optimizers whose kernels or compressed communication exist for CUDA only (ops/op_builder/cpu, 0.19.8)."""
+ONE_BIT = ("onebitadam", "onebitlamb", "zerooneadam")
+"""Optimizers whose compressed communication exists for CUDA only; removed in 0.19.7."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,12 +152,13 @@ def quiet(config: dict[str, Any]) -> tuple[dict[str, Any], list[Change]]:
     return out, changes
 
 
-def for_cpu(config: dict[str, Any]) -> tuple[dict[str, Any], list[Change]]:
-    """The config without what exists for CUDA only, and what stands in for it."""
+def for_cpu(config: dict[str, Any], release: tuple[int, ...]) -> tuple[dict[str, Any], list[Change]]:
+    """The config without what exists for CUDA only, and what stands in for it in this release."""
+    only_cuda = ("lamb", *(ONE_BIT if release < (0, 19, 7) else ()))
     out = copy.deepcopy(config)
     changes: list[Change] = []
     optimizer = out.get("optimizer")
-    if isinstance(optimizer, dict) and str(optimizer.get("type", "")).lower() in CUDA_OPTIMIZERS:
+    if isinstance(optimizer, dict) and str(optimizer.get("type", "")).lower() in only_cuda:
         params = optimizer.get("params")
         kept = {k: v for k, v in (params if isinstance(params, dict) else {}).items()
                 if k in ("lr", "betas", "eps", "weight_decay")}  # fmt: skip

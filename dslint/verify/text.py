@@ -105,7 +105,8 @@ def _training(summary: Mapping[str, Any]) -> str:
     if summary["gradient_norm"] is not None:
         parts.append(f"gradient norm {summary['gradient_norm']:g}")
     if summary["skipped_steps"]:
-        parts.append(f"{summary['skipped_steps']} steps skipped for overflow")
+        dynamic = "" if summary["loss_scale"] else ", the loss scale comes down by itself"
+        parts.append(f"{summary['skipped_steps']} steps skipped for overflow{dynamic}")
     if summary["parameters_changed"]:
         parts.append("weights changed")
     else:

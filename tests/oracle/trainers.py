@@ -41,8 +41,13 @@ def _tiny(kind: str) -> Any:
     from transformers import LlamaConfig, LlamaForCausalLM
 
     config = LlamaConfig(
-        vocab_size=64, hidden_size=16, intermediate_size=32, num_hidden_layers=1, num_attention_heads=2,
-        num_key_value_heads=2, max_position_embeddings=32,
+        vocab_size=64,
+        hidden_size=16,
+        intermediate_size=32,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        num_key_value_heads=2,
+        max_position_embeddings=32,
     )
     if kind == "llama":
         return LlamaForCausalLM(config)
@@ -211,7 +216,13 @@ def _hjson(case: dict[str, Any], path: str, tell: Any) -> dict[str, Any]:
     return {"config": repr(config)}
 
 
-LOADERS = {"hf": _hf, "accelerate": _accelerate, "accelerate-yaml": _accelerate_yaml, "json": _json, "hjson": _hjson}
+LOADERS = {
+    "hf": _hf,
+    "accelerate": _accelerate,
+    "accelerate-yaml": _accelerate_yaml,
+    "json": _json,
+    "hjson": _hjson,
+}
 
 
 def outcome(case: dict[str, Any], directory: str) -> dict[str, Any]:
@@ -230,7 +241,7 @@ def outcome(case: dict[str, Any], directory: str) -> dict[str, Any]:
             warnings.simplefilter("ignore")
             saw = LOADERS[case["loader"]](case, path, lambda told: phase.__setitem__(0, told))
         return {"verdict": "ok", "phase": "", "message": "", "saw": saw}
-    except BaseException as error:  # noqa: BLE001  whatever it is, it is the outcome
+    except BaseException as error:
         last = traceback.extract_tb(error.__traceback__)[-1]
         where = f"{Path(last.filename).name}:{last.lineno}"
         found = "load" if isinstance(error, json.JSONDecodeError) else phase[0]
@@ -278,8 +289,16 @@ def _forked(case: dict[str, Any], port: int) -> dict[str, Any]:
             import signal
 
             signal.alarm(TIMEOUT)
-            os.environ.update(RANK="0", LOCAL_RANK="0", WORLD_SIZE="1", MASTER_ADDR="127.0.0.1",
-                              MASTER_PORT=str(port), CROSS_RANK="0", CROSS_SIZE="1", LOCAL_SIZE="1")  # fmt: skip
+            os.environ.update(
+                RANK="0",
+                LOCAL_RANK="0",
+                WORLD_SIZE="1",
+                MASTER_ADDR="127.0.0.1",
+                MASTER_PORT=str(port),
+                CROSS_RANK="0",
+                CROSS_SIZE="1",
+                LOCAL_SIZE="1",
+            )
             result = outcome(case, directory)
             Path(answer).write_text(json.dumps(result, default=repr), encoding="utf-8")
             os._exit(0)
