@@ -14,6 +14,7 @@ bf16_states, trainable_fp32, lora_fp32, base_bytes (a frozen parameter).
 from __future__ import annotations
 
 import argparse
+import contextlib
 import csv
 import json
 import sys
@@ -88,10 +89,8 @@ def job(row: Row) -> Job:
         kwargs["adapter_bytes"] = 4
     if cfg.get("trainable_fp32"):
         kwargs["trainable_bytes"] = 4
-    try:
+    with contextlib.suppress(UsageError):
         kwargs["gpu"] = gpu({"A100": "a100-80gb", "A100-80": "a100-80gb"}.get(row["gpu"], row["gpu"]))
-    except UsageError:
-        pass
     return Job(made, **kwargs)
 
 
@@ -162,7 +161,9 @@ def score(pairs: list[tuple[float, float]]) -> str:
 
 def main() -> int:
     """Prints the table; exit code 1 below the bar."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("table", type=Path)
     parser.add_argument("--details", action="store_true", help="every row")
     chosen = parser.parse_args()
@@ -180,8 +181,10 @@ def main() -> int:
             verdict = estimate.verdict
             feasible.append((verdict != "cannot-fit") == (row["measured"] == "1"))
             if chosen.details:
-                print(f"{row['model']:14} z{row['stage']} n{row['gpus']} {row['gpu']}: fits {row['measured']}, "
-                      f"{verdict}, {estimate.device / GIB:.1f} GiB")  # fmt: skip
+                print(
+                    f"{row['model']:14} z{row['stage']} n{row['gpus']} {row['gpu']}: fits {row['measured']}, "
+                    f"{verdict}, {estimate.device / GIB:.1f} GiB"
+                )
             continue
         measured = float(row["measured"]) * (1e9 if row["unit"] == "GB" else GIB)
         value = predicted(estimate, row["metric"])
@@ -189,9 +192,12 @@ def main() -> int:
         theirs.append((deepspeed_estimator(run), measured))
         if chosen.details:
             print(
-                f"{row['model']:14} z{row['stage']} n{row['gpus']:>2} b{row['micro_batch']:>2} s{row['seq_len']:>5} "
-                f"ckpt{row['ckpt']} {row['attn']:5} {'lora' if row['trainable'] else 'full':4} {row['metric']:12} "
-                f"measured {measured / GIB:6.2f} predicted {value / GIB:6.2f} GiB  {value / measured - 1:+7.1%}  "
+                f"{row['model']:14} z{row['stage']} n{row['gpus']:>2} b{row['micro_batch']:>2} "
+                f"s{row['seq_len']:>5} "
+                f"ckpt{row['ckpt']} {row['attn']:5} {'lora' if row['trainable'] else 'full':4} "
+                f"{row['metric']:12} "
+                f"measured {measured / GIB:6.2f} predicted {value / GIB:6.2f} GiB  "
+                f"{value / measured - 1:+7.1%}  "
                 f"peak {estimate.peak_phase}"
             )
     print(f"dslint               {score(ours)}")

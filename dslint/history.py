@@ -50,10 +50,14 @@ class Story:
         """The history in lines for people, oldest first within each kind."""
         lines = []
         if self.since:
-            lines.append(f"since {self.since}" + (f", before that {self.renamed_from}" if self.renamed_from else ""))
+            lines.append(
+                f"since {self.since}" + (f", before that {self.renamed_from}" if self.renamed_from else "")
+            )
         if self.until:
             lines.append(f"until {self.until}" + (f", then {self.renamed_to}" if self.renamed_to else ""))
-        lines += [f"{release}: default {_value(old)} became {_value(new)}" for release, old, new in self.defaults]
+        lines += [
+            f"{release}: default {_value(old)} became {_value(new)}" for release, old, new in self.defaults
+        ]
         lines += [f"{release}: {text}" for release, text in self.constraints]
         return lines
 

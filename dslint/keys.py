@@ -107,7 +107,9 @@ def _unknown(config: Config, rules: Rules, path: Path, refused: bool) -> Finding
     return _at(config, rules["unread-key"], path, message, cure)
 
 
-def _of_another_release(config: Config, rules: Rules, path: Path, refused: bool, cure: str, when: str) -> Finding:
+def _of_another_release(
+    config: Config, rules: Rules, path: Path, refused: bool, cure: str, when: str
+) -> Finding:
     """A key that other releases read: what this one does with it, and since or until when it is read."""
     does = "raises on it" if refused else "drops it without a word"
     message = f"{dotted(path)} {when}; DeepSpeed {config.target.release} {does}"

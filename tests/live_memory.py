@@ -91,8 +91,13 @@ def train(case: dict[str, Any], rank: int, port: int) -> dict[str, Any]:
     """One rank: initialize, two optimizer steps, counting in the second."""
     ranks = case.get("ranks", 2)
     # Without LOCAL_SIZE DeepSpeed leaves its spinning shared-memory collectives alone and uses gloo.
-    os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(ranks),
-                      MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))  # fmt: skip
+    os.environ.update(
+        RANK=str(rank),
+        LOCAL_RANK=str(rank),
+        WORLD_SIZE=str(ranks),
+        MASTER_ADDR="127.0.0.1",
+        MASTER_PORT=str(port),
+    )
     import deepspeed
     import torch
 

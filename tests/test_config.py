@@ -15,7 +15,9 @@ from dslint.lint import Options, configure
 
 
 def effective(config: dict[str, Any], **options: Any) -> Config:
-    return configure(read_json(json.dumps(config), "ds.json"), Options("0.19.8", **{"trainer": "raw", **options}))
+    return configure(
+        read_json(json.dumps(config), "ds.json"), Options("0.19.8", **{"trainer": "raw", **options})
+    )
 
 
 def path(text: str) -> tuple[str, ...]:
@@ -93,6 +95,8 @@ def test_a_finding_points_at_the_spelling_of_the_file() -> None:
 
 
 def test_leaves_hold_what_the_file_gives_beside_what_the_schema_knows() -> None:
-    found = effective({"optimizer": {"type": "Adam", "params": {"lr": 0.1}}, "zero_optimization": {"stage": 1}})
+    found = effective(
+        {"optimizer": {"type": "Adam", "params": {"lr": 0.1}}, "zero_optimization": {"stage": 1}}
+    )
     leaves = [dotted(leaf) for leaf in found.leaves()]
     assert "optimizer.params.lr" in leaves and STAGE in leaves and len(leaves) == len(set(leaves))

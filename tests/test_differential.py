@@ -51,7 +51,9 @@ class Confusion:
         key = (bool(ours), verdict != "ok")
         self.counts[key] += 1
         if key[0] != key[1]:
-            self.differences.append(f"{name}: dslint {ours or 'finds nothing'}; DeepSpeed {verdict} {message[:150]}")
+            self.differences.append(
+                f"{name}: dslint {ours or 'finds nothing'}; DeepSpeed {verdict} {message[:150]}"
+            )
 
     @property
     def agreement(self) -> float:
@@ -96,7 +98,9 @@ def fresh(seed: int, n: int, world_sizes: tuple[int, ...] = (1, 8), **where: Any
     asked = [{"config": case["config"], "world_size": ranks} for case in cases for ranks in world_sizes]
     answers = iter(parse.verdicts(asked, **where))
     for case in cases:
-        case["verdicts"] = {str(ranks): (lambda a: (a["verdict"], a["message"]))(next(answers)) for ranks in world_sizes}
+        case["verdicts"] = {
+            str(ranks): (lambda a: (a["verdict"], a["message"]))(next(answers)) for ranks in world_sizes
+        }
     return cases
 
 
@@ -133,13 +137,20 @@ def test_live_examples_of_the_rules() -> None:
                 continue
             if rule.severity == "error" and rule.phase in ("load", "config"):
                 config = example.get("bad", example.get("good"))
-                cases.append({"id": f"{rule.name} {i}", "config": config, "world_size": example.get("gpus", 1),
-                              "bad": "bad" in example})
+                cases.append(
+                    {
+                        "id": f"{rule.name} {i}",
+                        "config": config,
+                        "world_size": example.get("gpus", 1),
+                        "bad": "bad" in example,
+                    }
+                )
     answers = parse.verdicts(cases)
     wrong = [
         f"{case['id']}: {answer['verdict']} {answer['message'][:150]}"
         for case, answer in zip(cases, answers, strict=True)
-        if case["bad"] != (answer["verdict"] != "ok") and not train.machine_reason(answer["verdict"], answer["message"])
+        if case["bad"] != (answer["verdict"] != "ok")
+        and not train.machine_reason(answer["verdict"], answer["message"])
     ]
     assert wrong == []
 

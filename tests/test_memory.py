@@ -28,7 +28,9 @@ P = LLAMA.parameters
 
 
 def job(**said: Any) -> Job:
-    return Job(**{"shape": LLAMA, "gpus": 8, "stage": 2, "gpu": gpu("a100-80gb"), "intra": link("nvlink3"), **said})
+    return Job(
+        **{"shape": LLAMA, "gpus": 8, "stage": 2, "gpu": gpu("a100-80gb"), "intra": link("nvlink3"), **said}
+    )
 
 
 @pytest.mark.parametrize(
@@ -65,9 +67,9 @@ def test_offload_moves_states_to_the_host() -> None:
     assert host == pytest.approx(P * 18 / 8, rel=0.05)
 
 
-def test_qlora_base_is_not_divided_by_precision() -> None:
+def test_quantization_leaves_embeddings_in_16_bits() -> None:
     s = states(job(stage=2, method="qlora", trainable=40_000_000, frozen_bytes=0.52))
-    assert s.weights == pytest.approx(0.52 * P + 2 * 40e6, rel=1e-6)
+    assert s.weights == pytest.approx(0.52 * LLAMA.matrices + 2 * (P - LLAMA.matrices) + 2 * 40e6, rel=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -99,9 +101,13 @@ def test_one_gpu_communicates_nothing() -> None:
 @st.composite
 def jobs(draw: st.DrawFn) -> Job:
     stage = draw(st.integers(0, 3))
-    optimizer = draw(st.sampled_from([NONE, CPU] if stage in (1, 2) else [NONE, CPU, NVME] if stage else [NONE]))
+    optimizer = draw(
+        st.sampled_from([NONE, CPU] if stage in (1, 2) else [NONE, CPU, NVME] if stage else [NONE])
+    )
     return job(
-        shape=model(draw(st.sampled_from(["llama-7b", "qwen2.5-0.5b", "gpt2", "mixtral-8x7b", "t5-base", "7B"]))),
+        shape=model(
+            draw(st.sampled_from(["llama-7b", "qwen2.5-0.5b", "gpt2", "mixtral-8x7b", "t5-base", "7B"]))
+        ),
         gpus=draw(st.sampled_from([1, 2, 4, 8, 16, 64])),
         stage=stage,
         precision=draw(st.sampled_from(["bf16", "fp16", "fp32"])),
@@ -167,13 +173,21 @@ def test_more_gpus_never_need_more_states(run: Job) -> None:
 
 @pytest.mark.parametrize("stage, claimed_gb", [(1, 18), (2, 12)])
 def test_chatglm2_6b_cannot_be_fine_tuned_in_the_claimed_memory(stage: int, claimed_gb: int) -> None:
-    run = job(shape=model("chatglm2-6b"), stage=stage, seq_len=1, gpu=card(f"{claimed_gb}GB"), logit_bytes=0.5)
+    run = job(
+        shape=model("chatglm2-6b"), stage=stage, seq_len=1, gpu=card(f"{claimed_gb}GB"), logit_bytes=0.5
+    )
     assert predict(run).verdict == CANNOT
 
 
 def test_chatglm2_6b_with_offload_can() -> None:
-    run = job(shape=model("chatglm2-6b"), stage=3, offload_optimizer=CPU, offload_param=CPU, seq_len=512,
-              reduce_bucket=50_000_000)  # fmt: skip
+    run = job(
+        shape=model("chatglm2-6b"),
+        stage=3,
+        offload_optimizer=CPU,
+        offload_param=CPU,
+        seq_len=512,
+        reduce_bucket=50_000_000,
+    )
     assert predict(run).device < 8e9
 
 
@@ -221,19 +235,24 @@ def test_tables_are_well_formed() -> None:
         names = [name for entry in data[kind] for name in (entry["name"], *entry["aliases"])]
         assert len(names) == len(set(names)) and all(name == name.lower() for name in names)
     for entry in data["gpus"]:
-        assert entry["source"] and entry["usable_gib"] <= entry["sold_gb"] <= 1.1 * entry["usable_gib"] * 1.074
+        assert (
+            entry["source"] and entry["usable_gib"] <= entry["sold_gb"] <= 1.1 * entry["usable_gib"] * 1.074
+        )
         assert link(entry["link"]) and entry["host"] in data["host_gb_per_s"]
     assert len(gpus()) >= 20 and len(links()) >= 12
 
 
 @pytest.mark.parametrize(
-    "text, expected", [("80GB", 80e9), ("79.2GiB", 79.2 * GIB), ("1TB", 1e12), ("512", 512e9), ("1.5 TiB", 1.5 * 2**40)]
+    "text, expected",
+    [("80GB", 80e9), ("79.2GiB", 79.2 * GIB), ("1TB", 1e12), ("512", 512e9), ("1.5 TiB", 1.5 * 2**40)],
 )
 def test_sizes(text: str, expected: float) -> None:
     assert size(text) == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("text", ["", "GB", "-1GB", "0GB", "1e9GB", "80 XB", "80GBps", "nan", "8" * 40, "80b", "١GB"])
+@pytest.mark.parametrize(
+    "text", ["", "GB", "-1GB", "0GB", "1e9GB", "80 XB", "80GBps", "nan", "8" * 40, "80b", "١GB"]
+)
 def test_bad_sizes_are_one_clear_line(text: str) -> None:
     with pytest.raises(UsageError) as caught:
         size(text)
@@ -243,10 +262,12 @@ def test_bad_sizes_are_one_clear_line(text: str) -> None:
 @given(st.text(max_size=30))
 def test_hardware_names_never_crash(word: str) -> None:
     for look_up in (gpu, link, size, card):
+        complaint = ""
         try:
             look_up(word)
         except UsageError as error:
-            assert "\n" not in str(error)
+            complaint = str(error)
+        assert "\n" not in complaint or "\n" in word
 
 
 def test_a_near_card_is_offered() -> None:
@@ -288,11 +309,29 @@ def test_a_plain_run_imports_nothing_of_the_predictor(tmp_path: Path) -> None:
 
 def test_the_accuracy_benchmark_reads_a_table(tmp_path: Path) -> None:
     table = tmp_path / "m.tsv"
-    row = {"source": "x", "model": "llama-7b", "params_b": "6.738", "gpus": "8", "gpu": "A800-80", "stage": "2",
-           "offload_opt": "none", "offload_param": "none", "precision": "bf16", "optimizer": "adamw",
-           "micro_batch": "1", "seq_len": "4096", "ckpt": "1", "attn": "flash", "trainable": "",
-           "metric": "steady_alloc", "measured": "21.97", "unit": "GiB", "use": "1", "cfg": "{}",
-           "note": ""}  # fmt: skip
+    row = {
+        "source": "x",
+        "model": "llama-7b",
+        "params_b": "6.738",
+        "gpus": "8",
+        "gpu": "A800-80",
+        "stage": "2",
+        "offload_opt": "none",
+        "offload_param": "none",
+        "precision": "bf16",
+        "optimizer": "adamw",
+        "micro_batch": "1",
+        "seq_len": "4096",
+        "ckpt": "1",
+        "attn": "flash",
+        "trainable": "",
+        "metric": "steady_alloc",
+        "measured": "21.97",
+        "unit": "GiB",
+        "use": "1",
+        "cfg": "{}",
+        "note": "",
+    }
     with table.open("w", newline="") as file:
         writer = csv.DictWriter(file, row, delimiter="\t")
         writer.writeheader()

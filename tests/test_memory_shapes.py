@@ -43,7 +43,9 @@ def test_tensors_equal_those_of_transformers(kind: str) -> None:
     config = dict(entry["config"])
     if kind in ("t5", "mt5"):
         config["tie_word_embeddings"] = True  # transformers 5 ties until it sees weights that differ
-    extra = {"attention_types": [[["global", "local"], config["num_layers"] // 2]]} if kind == "gpt_neo" else {}
+    extra = (
+        {"attention_types": [[["global", "local"], config["num_layers"] // 2]]} if kind == "gpt_neo" else {}
+    )
     made = transformers.AutoConfig.for_model(**config, **extra)
     auto = {
         "bert": transformers.AutoModelForMaskedLM,
@@ -68,8 +70,18 @@ def test_tensors_equal_those_of_transformers(kind: str) -> None:
 def test_a_name_a_path_and_a_size_name_a_model(tmp_path: Any) -> None:
     assert model("Llama-7B").parameters == model("huggyllama/llama-7b").parameters == 6_738_415_616
     path = tmp_path / "config.json"
-    path.write_text(json.dumps({"model_type": "gpt2", "n_embd": 768, "n_layer": 12, "n_head": 12,
-                                "n_positions": 1024, "vocab_size": 50257}))  # fmt: skip
+    path.write_text(
+        json.dumps(
+            {
+                "model_type": "gpt2",
+                "n_embd": 768,
+                "n_layer": 12,
+                "n_head": 12,
+                "n_positions": 1024,
+                "vocab_size": 50257,
+            }
+        )
+    )
     assert model(str(path)).parameters == 124_439_808
 
 
@@ -102,7 +114,14 @@ def test_a_near_name_is_offered() -> None:
         [],
         {"model_type": "llama"},
         {"model_type": "nonsense", "hidden_size": 8},
-        {"model_type": "gpt2", "n_embd": "many", "n_layer": 2, "n_head": 2, "vocab_size": 8, "n_positions": 8},
+        {
+            "model_type": "gpt2",
+            "n_embd": "many",
+            "n_layer": 2,
+            "n_head": 2,
+            "vocab_size": 8,
+            "n_positions": 8,
+        },
         {"model_type": "gpt2", "n_embd": 0, "n_layer": 2, "n_head": 2, "vocab_size": 8, "n_positions": 8},
         {"model_type": "gpt2", "n_embd": 8, "n_layer": 2, "n_head": 0, "vocab_size": 8, "n_positions": 8},
         {"model_type": "llama", "hidden_size": 1e300, "num_hidden_layers": 1, "num_attention_heads": 1},
@@ -123,8 +142,22 @@ def test_a_bad_config_is_one_clear_line(config: Any, tmp_path: Any) -> None:
 
 def test_every_known_architecture_has_a_checked_model() -> None:
     unchecked = set(KNOWN) - set(BY_TYPE)
-    assert unchecked <= {"aquila", "deepseek", "internlm", "ministral", "olmo3", "xlm-roberta", "xverse", "yi",
-                         "cohere2", "glm", "glm4", "olmoe", "phimoe", "smollm3"}  # fmt: skip
+    assert unchecked <= {
+        "aquila",
+        "deepseek",
+        "internlm",
+        "ministral",
+        "olmo3",
+        "xlm-roberta",
+        "xverse",
+        "yi",
+        "cohere2",
+        "glm",
+        "glm4",
+        "olmoe",
+        "phimoe",
+        "smollm3",
+    }
 
 
 def test_names_are_listed_for_messages() -> None:

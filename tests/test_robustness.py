@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dslint import schema as schemas
-from dslint.lint import Options, configure, lint
 from dslint.formats import read_bytes
+from dslint.lint import Options, configure, lint
 from dslint.report import FORMATS, renderer
 from dslint.rules import load
 from dslint.settings import TRAINERS
@@ -20,7 +20,23 @@ from dslint.show import show_config
 from tests.oracle.generate import generate
 
 RULES = load()
-WRONG: list[Any] = [None, True, 0, -1, 1.5, 1e300, 10**40, "", "auto", "x", [], [[]], [{"a": 1}], {}, {"a": {"b": []}}]
+WRONG: list[Any] = [
+    None,
+    True,
+    0,
+    -1,
+    1.5,
+    1e300,
+    10**40,
+    "",
+    "auto",
+    "x",
+    [],
+    [[]],
+    [{"a": 1}],
+    {},
+    {"a": {"b": []}},
+]
 
 
 def exercise(raw: bytes, trainer: str | None = None, gpus: int | None = None) -> None:
@@ -56,7 +72,9 @@ def test_every_key_with_values_of_every_wrong_type() -> None:
         lint(json.dumps(config).encode(), "ds.json", options, RULES)
 
 
-@pytest.mark.parametrize("section", ["optimizer", "scheduler", "zero_optimization", "fp16", "bf16", "data_types"])
+@pytest.mark.parametrize(
+    "section", ["optimizer", "scheduler", "zero_optimization", "fp16", "bf16", "data_types"]
+)
 @pytest.mark.parametrize("trainer", ["raw", "hf", "accelerate"])
 def test_sections_of_several_wrong_values(section: str, trainer: str) -> None:
     rng = random.Random(section)
@@ -66,7 +84,11 @@ def test_sections_of_several_wrong_values(section: str, trainer: str) -> None:
         inner = {key: rng.choice(WRONG) for key in rng.sample(names, 3)}
         config = {key: rng.choice([*WRONG, inner]) for key in rng.sample(known, min(len(known), 4))}
         config["type"] = rng.choice(["Adam", "Lion", "SGD", "WarmupLR", "OneCycle", *WRONG])
-        config = {"train_batch_size": 8, "zero_optimization": {"stage": rng.choice([0, 1, 2, 3])}, section: config}
+        config = {
+            "train_batch_size": 8,
+            "zero_optimization": {"stage": rng.choice([0, 1, 2, 3])},
+            section: config,
+        }
         exercise(json.dumps(config).encode(), trainer, gpus=rng.choice([None, 1, 8]))
 
 

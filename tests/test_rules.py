@@ -123,5 +123,7 @@ PLAIN: list[dict[str, Any]] = [
 def test_plain_configs_are_clean_in_every_release(release: str) -> None:
     """What everybody writes deserves no error and no warning, whatever the release's defaults are."""
     for config in PLAIN:
-        found = lint(json.dumps(config).encode(), "ds.json", Options(release, trainer="raw", gpus=8), RULES).findings
+        found = lint(
+            json.dumps(config).encode(), "ds.json", Options(release, trainer="raw", gpus=8), RULES
+        ).findings
         assert [(f.code, f.key, f.message) for f in found if f.severity != "info"] == []

@@ -30,7 +30,10 @@ def mutant(rng: random.Random) -> dict[str, Any]:
     config: dict[str, Any] = {"train_batch_size": 8}
     for section in rng.sample(SECTIONS, rng.randint(0, 3)):
         known = NEWEST["properties"][section]["properties"]
-        keys = [*rng.sample(sorted(known), min(len(known), rng.randint(1, 4))), rng.choice(["unknown", "Stage"])]
+        keys = [
+            *rng.sample(sorted(known), min(len(known), rng.randint(1, 4))),
+            rng.choice(["unknown", "Stage"]),
+        ]
         config[section] = {
             key: rng.choice([copy.deepcopy(rng.choice(SCALARS)), known.get(key, {}).get("default", "auto")])
             for key in keys[: rng.randint(1, len(keys))]
@@ -56,7 +59,9 @@ def test_quick_check_and_jsonschema_agree_on_configs(seed: int) -> None:
 KEYWORDS = st.fixed_dictionaries(
     {},
     optional={
-        "type": st.sampled_from(["integer", "number", "string", ["boolean", "null"], "object", ["array", "string"]]),
+        "type": st.sampled_from(
+            ["integer", "number", "string", ["boolean", "null"], "object", ["array", "string"]]
+        ),
         "enum": st.lists(st.sampled_from([0, 1, "1", True, None, 1.5]), max_size=3),
         "const": st.sampled_from([0, 1, "auto", True, None]),
         "pattern": st.sampled_from(["^a", "1$", "^[0-9]+$"]),
@@ -86,7 +91,9 @@ SCHEMAS = st.recursive(
 )
 VALUES = st.recursive(
     st.sampled_from([None, True, False, 0, 1, 2, -1, 1.0, 1.5, "", "a", "1", "auto"]),
-    lambda inner: st.one_of(st.lists(inner, max_size=2), st.dictionaries(st.sampled_from("abc"), inner, max_size=2)),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=2), st.dictionaries(st.sampled_from("abc"), inner, max_size=2)
+    ),
     max_leaves=5,
 )
 

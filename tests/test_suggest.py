@@ -61,7 +61,11 @@ def test_nearest_top_level_key(word: str, near: str | None) -> None:
 @pytest.mark.parametrize(
     "key, section, home",
     [
-        ("stage3_gather_16bit_weights_on_model_save", (), "zero_optimization.stage3_gather_16bit_weights_on_model_save"),
+        (
+            "stage3_gather_16bit_weights_on_model_save",
+            (),
+            "zero_optimization.stage3_gather_16bit_weights_on_model_save",
+        ),
         ("gradient_clipping", ("zero_optimization",), "gradient_clipping"),
         ("loss_scale", ("bf16",), "fp16.loss_scale"),
         ("pin_memory", ("zero_optimization",), "zero_optimization.offload_optimizer.pin_memory"),

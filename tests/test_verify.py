@@ -293,6 +293,10 @@ def test_cpu_replaces_what_only_cuda_has() -> None:
         "zero_optimization.zero_quantized_weights",
     ]
     assert for_cpu(config, (0, 19, 8))[0]["optimizer"] == config["optimizer"], "removed there: it must fail"
+    lion: dict[str, Any] = {"optimizer": {"type": "Lion"}}
+    assert for_cpu(lion, (0, 19, 8))[0]["optimizer"]["type"] == "AdamW"
+    lion["zero_optimization"] = {"stage": 2, "offload_optimizer": {"device": "cpu"}}
+    assert for_cpu(lion, (0, 19, 8))[0] == lion, "DeepSpeed has Lion for the CPU"
     assert for_cpu({"optimizer": {"type": "AdamW"}}, (0, 19, 8)) == ({"optimizer": {"type": "AdamW"}}, [])
 
 

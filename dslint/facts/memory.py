@@ -55,19 +55,8 @@ def _most(config: Config) -> Estimate | None:
     return _cached(config, "most")
 
 
-@lru_cache(maxsize=8)
-def _estimates(config: Config) -> dict[str, Estimate | None]:
-    return {}
-
-
+@lru_cache(maxsize=16)
 def _cached(config: Config, kind: str) -> Estimate | None:
-    known = _estimates(config)
-    if kind not in known:
-        known[kind] = _estimate(config, kind)
-    return known[kind]
-
-
-def _estimate(config: Config, kind: str) -> Estimate | None:
     load = _load(config)
     if load is None:
         return None
@@ -140,7 +129,8 @@ def memory_floor(config: Config) -> Any:
     estimate = _least(config)
     if estimate is None:
         return UNKNOWN
-    return f"{_number(estimate.peak + estimate.outside)} GiB a GPU{_parts(estimate)}, of the {_card(estimate.job)}"
+    need = _number(estimate.peak + estimate.outside)
+    return f"{need} GiB a GPU{_parts(estimate)}, of the {_card(estimate.job)}"
 
 
 def _parts(estimate: Estimate) -> str:
@@ -167,8 +157,10 @@ def memory_need(config: Config) -> Any:
     estimate = _usual(config)
     if estimate is None:
         return UNKNOWN
-    return (f"about {_number(estimate.device)} GiB at the peak of the {estimate.peak_phase} phase"
-            f"{_parts(estimate)}, of the {_card(estimate.job)}")  # fmt: skip
+    return (
+        f"about {_number(estimate.device)} GiB at the peak of the {estimate.peak_phase} phase"
+        f"{_parts(estimate)}, of the {_card(estimate.job)}"
+    )
 
 
 @fact
@@ -181,7 +173,9 @@ def memory_cure(config: Config) -> Any:
 
     change = smallest_change(estimate.job)
     if change is None:
-        return "use more GPUs, LoRA or QLoRA (--method), or a smaller model: no setting of this config is enough"
+        return (
+            "use more GPUs, LoRA or QLoRA (--method), or a smaller model: no setting of this config is enough"
+        )
     return f"{change.words}: then about {_number(change.estimate.device)} GiB"
 
 
@@ -241,8 +235,10 @@ def logits_need(config: Config) -> Any:
     if estimate is None:
         return UNKNOWN
     job = estimate.job
-    return (f"{_number(estimate.items['loss']['logits'])} GiB ({job.tokens:,} tokens x {job.shape.vocab:,} words x "
-            f"{job.logit_bytes:g} bytes)")  # fmt: skip
+    return (
+        f"{_number(estimate.items['loss']['logits'])} GiB ({job.tokens:,} tokens x {job.shape.vocab:,} words "
+        f"x {job.logit_bytes:g} bytes)"
+    )
 
 
 def _faster(config: Config) -> tuple[float, Job] | None:
@@ -284,7 +280,7 @@ def stage_higher_than_needed(config: Config) -> Any:
 
 @fact
 def lower_stage(config: Config) -> Any:
-    """The lower stage that fits, with its traffic, in words: "stage 1 fits and sends 45 GB a step, not 135 GB"."""
+    """The lower stage that fits, with its traffic, in words: "stage 1 fits too and sends 45 GB a step ..."."""
     found, estimate = _faster(config), _most(config)
     if found is None or estimate is None:
         return UNKNOWN
@@ -292,8 +288,10 @@ def lower_stage(config: Config) -> Any:
     from dslint.memory.show import amount
 
     ratio, other = found
-    return (f"stage {other.stage} fits too and sends {amount(traffic(other).wire)} a step from each GPU instead of "
-            f"{amount(traffic(estimate.job).wire)}, for about {ratio:.1f} x the speed")  # fmt: skip
+    return (
+        f"stage {other.stage} fits too and sends {amount(traffic(other).wire)} a step from each GPU instead "
+        f"of {amount(traffic(estimate.job).wire)}, for about {ratio:.1f} x the speed"
+    )
 
 
 @fact
@@ -362,7 +360,7 @@ def card_name(config: Config) -> Any:
 
 @fact
 def persistent_share(config: Config) -> Any:
-    """Share of the model's parameters that stage 3 keeps whole, for they are below its threshold, in percent."""
+    """Percentage of the model's parameters below stage 3's persistence threshold, which it keeps whole."""
     load = config.target.workload
     threshold = config.value((ZERO, "stage3_param_persistence_threshold"))
     if load is None or load.shape is None or not isinstance(threshold, int):

@@ -212,7 +212,12 @@ def immediate_update_unread(config: Config) -> Any:
     """immediate_grad_update true where no BF16_Optimizer runs, the only one that reads it."""
     section = bf16_section(config)
     path, stage = (section, "immediate_grad_update"), config.value(STAGE)
-    if not config.has(path) or config.value(path) is not True or stage is UNKNOWN or precision(config) is UNKNOWN:
+    if (
+        not config.has(path)
+        or config.value(path) is not True
+        or stage is UNKNOWN
+        or precision(config) is UNKNOWN
+    ):
         return []
     runs = stage == 1 and precision(config) == "bf16" and accumulates_in(config) == "fp32"
     return [] if runs or stage == 0 else [Item(path)]

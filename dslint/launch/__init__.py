@@ -54,6 +54,9 @@ SWIFT = {
 }
 """ms-swift's defaults where they differ and do not depend on anything else."""
 
+ALWAYS: dict[str, Any] = {"fp16_full_eval": False, "bf16_full_eval": False}
+"""Defaults that no class is known to change."""
+
 DEFAULTS: dict[str, dict[str, Any]] = {
     "llamafactory": STABLE,
     "axolotl": {"gradient_accumulation_steps": 1, "per_device_train_batch_size": 1},
@@ -100,7 +103,7 @@ class Launch:
             return self.arguments[name].value
         if not self.complete:
             return UNKNOWN
-        return DEFAULTS.get(self.trainer, {}).get(name, UNKNOWN)
+        return {**ALWAYS, **DEFAULTS.get(self.trainer, {})}.get(name, UNKNOWN)
 
     def likely(self, name: str) -> Any:
         """The value, or what it is unless the training script has a default of its own."""

@@ -23,9 +23,11 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--seq-len", type=_whole, metavar="N", help="tokens of a sequence (default: 2048)")
     group.add_argument(
-        "--method", choices=("full", "lora", "qlora"), metavar="METHOD",
+        "--method",
+        choices=("full", "lora", "qlora"),
+        metavar="METHOD",
         help="full (default), lora or qlora",
-    )  # fmt: skip
+    )
     group.add_argument(
         "--trainable-params", type=_count, metavar="N", help="parameters that train, such as 40M"
     )
@@ -33,44 +35,70 @@ def add(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--gpu-memory", metavar="SIZE", help="memory of a card that is not in the table: 80GB")
     group.add_argument("--gpus-per-node", type=_whole, metavar="N", help="default: 8")
     group.add_argument(
-        "--interconnect", metavar="LINK",
+        "--interconnect",
+        metavar="LINK",
         help="between nodes: ib400, ib200, ib200x8 (eight ports a node), ib100, eth25, eth10, eth1; "
         "or inside one: nvlink4, pcie4",
-    )  # fmt: skip
+    )
     group.add_argument("--host-memory", metavar="SIZE", help="memory of a node: 1TB")
     group.add_argument(
         "--micro-batch", type=_whole, metavar="N", help='where the config leaves it out or says "auto"'
     )
     group.add_argument(
-        "--gradient-accumulation", type=_whole, metavar="N", help='where the config leaves it out or says "auto"'
+        "--gradient-accumulation",
+        type=_whole,
+        metavar="N",
+        help='where the config leaves it out or says "auto"',
     )
     group.add_argument(
         "--checkpointing", choices=_ON_OFF, metavar="on|off", help="activation checkpointing (default: on)"
     )
     group.add_argument(
-        "--attention", choices=("flash", "eager"), metavar="KIND",
+        "--attention",
+        choices=("flash", "eager"),
+        metavar="KIND",
         help="flash: no scores kept, SDPA too (default); eager",
-    )  # fmt: skip
-    group.add_argument("--fused-loss", action="store_true", help="a cross entropy that never holds all logits")
+    )
     group.add_argument(
-        "--no-zero-init", action="store_true", help="the model is built whole on each rank before stage 3 splits it"
+        "--fused-loss", action="store_true", help="a cross entropy that never holds all logits"
+    )
+    group.add_argument(
+        "--no-zero-init",
+        action="store_true",
+        help="the model is built whole on each rank before stage 3 splits it",
     )
     asks = parser.add_argument_group("will it fit")
     asks.add_argument(
-        "--estimate", action="store_true",
+        "--estimate",
+        action="store_true",
         help="memory by phase and item, host memory, traffic, step time; with --gpus 1,2,4,8 or --stages "
         "side by side; --format html for a page",
-    )  # fmt: skip
+    )
     asks.add_argument("--stages", action="store_true", help="with --estimate: every ZeRO stage and offload")
     asks.add_argument(
-        "--recommend", action="store_true",
+        "--recommend",
+        action="store_true",
         help="the fastest configuration that fits, with the config file; --output FILE writes it",
-    )  # fmt: skip
+    )
 
 
-_SAID = ("model", "seq_len", "method", "trainable_params", "gpu_type", "gpu_memory", "gpus_per_node", "interconnect",
-         "host_memory", "micro_batch", "gradient_accumulation", "checkpointing", "attention", "fused_loss",
-         "no_zero_init")  # fmt: skip
+_SAID = (
+    "model",
+    "seq_len",
+    "method",
+    "trainable_params",
+    "gpu_type",
+    "gpu_memory",
+    "gpus_per_node",
+    "interconnect",
+    "host_memory",
+    "micro_batch",
+    "gradient_accumulation",
+    "checkpointing",
+    "attention",
+    "fused_loss",
+    "no_zero_init",
+)
 
 
 def said(args: argparse.Namespace) -> bool:

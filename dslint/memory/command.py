@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Sequence
 from dataclasses import replace
@@ -55,10 +54,17 @@ def variants(job: Job) -> list[Job]:
     found = []
     for stage in range(4):
         for optimizer, param in ((NONE, NONE), (CPU, NONE), (CPU, CPU)):
-            if stage == 0 and optimizer != NONE or stage < 3 and param != NONE:
+            if (stage == 0 and optimizer != NONE) or (stage < 3 and param != NONE):
                 continue
-            found.append(replace(job, stage=stage, offload_optimizer=optimizer, offload_param=param,
-                                 overlap_comm=stage == 3 if stage != job.stage else job.overlap_comm))  # fmt: skip
+            found.append(
+                replace(
+                    job,
+                    stage=stage,
+                    offload_optimizer=optimizer,
+                    offload_param=param,
+                    overlap_comm=stage == 3 if stage != job.stage else job.overlap_comm,
+                )
+            )
     return found
 
 
@@ -128,20 +134,34 @@ def base_job(load: Workload, gpus: int, trainer: str) -> Job:
     hf = trainer in HF_LIKE or trainer == "accelerate"
     logits = FUSED_LOGIT_BYTES if load.fused_loss else loss_bytes(shape, precision, False, not hf)
     return Job(
-        shape=shape, gpus=gpus, stage=0, precision=precision, seq_len=seq_len,
-        eager=load.attention == "eager", logit_bytes=logits, method=method, trainable=trainable,
-        frozen_bytes=QUANTIZED_BYTES if method == "qlora" else 2.0, zero_init=load.zero_init, gpu=load.gpu,
-        gpus_per_node=per_node, host_memory=load.host_memory, intra=intra, inter=inter, trainer=trainer,
+        shape=shape,
+        gpus=gpus,
+        stage=0,
+        precision=precision,
+        seq_len=seq_len,
+        eager=load.attention == "eager",
+        logit_bytes=logits,
+        method=method,
+        trainable=trainable,
+        frozen_bytes=QUANTIZED_BYTES if method == "qlora" else 2.0,
+        zero_init=load.zero_init,
+        gpu=load.gpu,
+        gpus_per_node=per_node,
+        host_memory=load.host_memory,
+        intra=intra,
+        inter=inter,
+        trainer=trainer,
         assumptions=tuple(assumed),
-    )  # fmt: skip
+    )
 
 
 def recommendation(options: Options, trainer: str) -> Recommendation:
     """The recommendation for a workload. Raises UsageError where model, card or GPUs are not said."""
     load = options.workload or Workload()
     base = base_job(load, options.gpus or 1, trainer)
-    return recommend(base, checkpointing=load.checkpointing, micro_batch=load.micro_batch,
-                     accumulation=load.accumulation)  # fmt: skip
+    return recommend(
+        base, checkpointing=load.checkpointing, micro_batch=load.micro_batch, accumulation=load.accumulation
+    )
 
 
 def text_for(found: Recommendation, configs: Sequence[Config], form: str) -> str:
@@ -150,10 +170,13 @@ def text_for(found: Recommendation, configs: Sequence[Config], form: str) -> str
     changes = [(c, e, None if e.verdict == FITS else smallest_change(e.job)) for c, e in own]
     if form == "json":
         files = [
-            {"path": c.document.name, "estimate": data(e),
-             "change": None if change is None else {"words": change.words, **data(change.estimate)}}
+            {
+                "path": c.document.name,
+                "estimate": data(e),
+                "change": None if change is None else {"words": change.words, **data(change.estimate)},
+            }
             for c, e, change in changes
-        ]  # fmt: skip
+        ]
         return json.dumps({"recommend": {**recommendation_data(found), "files": files}}, indent=1) + "\n"
     rows = [line for c, e, change in changes for line in (*change_lines(c.document.name, e, change), "")]
     rows += recommendation_lines(found)

@@ -135,8 +135,9 @@ def speed(job: Job) -> Speed | None:
     step = (compute[0] + exposed_low, compute[1] + exposed_high)
     tokens = job.tokens * job.accumulation * job.gpus
     shares = sorted((exposed_low / (compute[1] + exposed_low), exposed_high / (compute[0] + exposed_high)))
-    return Speed(step, compute, communication, offload, (shares[0], shares[1]),
-                 (tokens / step[1], tokens / step[0]))  # fmt: skip
+    return Speed(
+        step, compute, communication, offload, (shares[0], shares[1]), (tokens / step[1], tokens / step[0])
+    )
 
 
 def _hidden(
@@ -154,8 +155,10 @@ def _hidden(
         return 0.4 * compute[0], 0.8 * compute[1]
     backward = 2 / 3 / (job.accumulation if job.stage == 1 else 1)
     reduces = 1.0 - 1.0 / (3.0 if job.stage == 1 else 2.0 * job.accumulation + 1.0)
-    return (min(0.4 * compute[0] * backward, communication[0] * reduces),
-            min(0.8 * compute[1] * backward, communication[1] * reduces))  # fmt: skip
+    return (
+        min(0.4 * compute[0] * backward, communication[0] * reduces),
+        min(0.8 * compute[1] * backward, communication[1] * reduces),
+    )
 
 
 def _offload_seconds(job: Job, moved: Traffic) -> tuple[float, float]:

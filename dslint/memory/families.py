@@ -7,7 +7,8 @@ the parameter counts of their published weights.
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 from dslint.memory.shapes import (
     ATTENTION,
@@ -73,8 +74,8 @@ class Fields:
 
 def linear(role: str, rows: int, columns: int, bias: bool, count: int) -> list[Tensor]:
     """The tensors of `count` linear layers."""
-    weight = [Tensor(role, (rows, columns), count)]
-    return weight + [Tensor(VECTOR, (rows,), count)] if bias else weight
+    weight = Tensor(role, (rows, columns), count)
+    return [weight, Tensor(VECTOR, (rows,), count)] if bias else [weight]
 
 
 def vectors(size: int, count: int) -> list[Tensor]:
@@ -156,9 +157,22 @@ def llama(c: Fields) -> tuple[list[Tensor], tuple[Block, ...]]:
     norm = "gemma" if kind.startswith("gemma") else "rms" if norms else "layer"
     if plan.get("wide_norms"):
         norm = "gemma"
-    return tensors + mlp, (Block(layers, h, heads, q, kv, ffn, norm, max(norms, 2), experts=experts, top_k=top_k,
-                                 fused=bool(plan.get("fused")),
-                                 head_norms=bool(plan.get("head_norms") or plan.get("wide_norms"))),)  # fmt: skip
+    return tensors + mlp, (
+        Block(
+            layers,
+            h,
+            heads,
+            q,
+            kv,
+            ffn,
+            norm,
+            max(norms, 2),
+            experts=experts,
+            top_k=top_k,
+            fused=bool(plan.get("fused")),
+            head_norms=bool(plan.get("head_norms") or plan.get("wide_norms")),
+        ),
+    )
 
 
 def _mlp(c: Fields, h: int, layers: int, fused: bool) -> tuple[list[Tensor], int, int, int]:
@@ -211,8 +225,19 @@ def deepseek_moe(c: Fields) -> tuple[list[Tensor], tuple[Block, ...]]:
     tensors += [Tensor(EXPERT, (experts, 2 * e, h), sparse), Tensor(EXPERT, (experts, h, e), sparse)]
     tensors += [Tensor(ROUTER, (experts, h), sparse)]
     top_k = c.int("num_experts_per_tok")
-    return tensors, (Block(layers, h, heads, q, (q + heads * v) // 2, top_k * e + shared, experts=experts,
-                           top_k=top_k, fused=True),)  # fmt: skip
+    return tensors, (
+        Block(
+            layers,
+            h,
+            heads,
+            q,
+            (q + heads * v) // 2,
+            top_k * e + shared,
+            experts=experts,
+            top_k=top_k,
+            fused=True,
+        ),
+    )
 
 
 def gpt_oss(c: Fields) -> tuple[list[Tensor], tuple[Block, ...]]:
@@ -317,10 +342,22 @@ def gpt(c: Fields) -> tuple[list[Tensor], tuple[Block, ...]]:
     tensors += vectors(h, 2 * norms)
     mlp = "gated" if kind == "stablelm" else "gelu-python" if kind in _PYTHON_GELU else "gelu"
     return tensors, (
-        Block(layers, h, heads, q, kv, f, "layer", 1 if norms <= layers + 1 else 2, mlp,
-              fused=kind == "gpt_neox", shared_input=kind == "gpt_neox",
-              dropouts=2 if kind in ("gpt2", "gpt_neo", "gptj", "gpt_bigcode") else 0, eager_only=kind == "bloom"),
-    )  # fmt: skip
+        Block(
+            layers,
+            h,
+            heads,
+            q,
+            kv,
+            f,
+            "layer",
+            1 if norms <= layers + 1 else 2,
+            mlp,
+            fused=kind == "gpt_neox",
+            shared_input=kind == "gpt_neox",
+            dropouts=2 if kind in ("gpt2", "gpt_neo", "gptj", "gpt_bigcode") else 0,
+            eager_only=kind == "bloom",
+        ),
+    )
 
 
 _PYTHON_GELU = ("gpt2", "gpt_neo", "gptj", "phi")
@@ -406,7 +443,9 @@ def chatglm(c: Fields) -> tuple[list[Tensor], tuple[Block, ...]]:
     kv = c.int("multi_query_group_num", default=heads) * dim if c.flag("multi_query_attention") else q
     qkv_bias, bias = c.flag("add_qkv_bias"), c.flag("add_bias_linear")
     tensors = table(vocab, h, c.flag("tie_word_embeddings"))
-    tensors += linear(ATTENTION, q + 2 * kv, h, qkv_bias or bias, layers) + linear(ATTENTION, h, q, bias, layers)
+    tensors += linear(ATTENTION, q + 2 * kv, h, qkv_bias or bias, layers) + linear(
+        ATTENTION, h, q, bias, layers
+    )
     tensors += linear(MLP, 2 * f, h, bias, layers) + linear(MLP, h, f, bias, layers)
     tensors += vectors(h, 2 * layers + (1 if c.flag("post_layer_norm", default=True) else 0))
     return tensors, (Block(layers, h, heads, q, kv, f, fused=True),)
@@ -507,13 +546,23 @@ def llava(c: Fields) -> tuple[list[Tensor], tuple[Block, ...]]:
     if text is None or v is None:
         raise ShapeError("the model config has no text_config and vision_config")
     kind = text.text("model_type", "llama")
-    defaults = {"hidden_size": 4096, "intermediate_size": 11008, "num_hidden_layers": 32,
-                "num_attention_heads": 32, "vocab_size": 32000, "model_type": kind}  # fmt: skip
+    defaults = {
+        "hidden_size": 4096,
+        "intermediate_size": 11008,
+        "num_hidden_layers": 32,
+        "num_attention_heads": 32,
+        "vocab_size": 32000,
+        "model_type": kind,
+    }
     tensors, blocks = build(Fields({**defaults, **text.data}))
     w, f, layers = v.int("hidden_size"), v.int("intermediate_size"), v.int("num_hidden_layers")
     patch = v.int("patch_size")
     side = v.int("image_size") // patch
-    tensors += [Tensor(VISION, (w,)), Tensor(VISION, (w, 3, patch, patch)), Tensor(VISION, (side * side + 1, w))]
+    tensors += [
+        Tensor(VISION, (w,)),
+        Tensor(VISION, (w, 3, patch, patch)),
+        Tensor(VISION, (side * side + 1, w)),
+    ]
     tensors += linear(VISION, w, w, True, 4 * layers) + linear(VISION, f, w, True, layers)
     tensors += linear(VISION, w, f, True, layers) + vectors(w, 2 * (2 * layers + 2))
     h = blocks[0].hidden
@@ -523,8 +572,25 @@ def llava(c: Fields) -> tuple[list[Tensor], tuple[Block, ...]]:
 
 _FAMILIES: dict[str, Build] = {
     **dict.fromkeys(_LLAMA, llama),
-    **dict.fromkeys(("gpt2", "gpt_bigcode", "gpt_neo", "gptj", "gpt_neox", "bloom", "opt", "mpt", "phi",
-                     "falcon", "starcoder2", "stablelm", "cohere", "cohere2"), gpt),
+    **dict.fromkeys(
+        (
+            "gpt2",
+            "gpt_bigcode",
+            "gpt_neo",
+            "gptj",
+            "gpt_neox",
+            "bloom",
+            "opt",
+            "mpt",
+            "phi",
+            "falcon",
+            "starcoder2",
+            "stablelm",
+            "cohere",
+            "cohere2",
+        ),
+        gpt,
+    ),
     "deepseek_v2": deepseek_moe,
     "deepseek_v3": deepseek_moe,
     "gpt_oss": gpt_oss,
@@ -540,7 +606,7 @@ _FAMILIES: dict[str, Build] = {
     "qwen2_vl": qwen_vl,
     "qwen2_5_vl": qwen_vl,
     "llava": llava,
-}  # fmt: skip
+}
 """model_type -> how its tensors follow from its config."""
 
 KNOWN = tuple(sorted(_FAMILIES))
@@ -580,5 +646,13 @@ def shape_of(data: Raw, name: str = "") -> Shape:
     if any(t.role == VISION for t in tensors):
         notes.append("the vision tower counts with its weights; activations of images are not predicted")
     kind = c.text("model_type")
-    return Shape(name or c.text("_name_or_path") or kind, tuple(tensors), blocks, vocab, positions,
-                 kind not in _BF16_LOGITS, tuple(notes), kind)  # fmt: skip
+    return Shape(
+        name or c.text("_name_or_path") or kind,
+        tuple(tensors),
+        blocks,
+        vocab,
+        positions,
+        kind not in _BF16_LOGITS,
+        tuple(notes),
+        kind,
+    )

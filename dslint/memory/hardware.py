@@ -108,8 +108,17 @@ def _near(word: str, kind: str) -> str:
 
 
 _SIZE = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)\s*([kmgt]?i?b?)\Z", re.I | re.ASCII)
-_UNITS = {"": 1e9, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12, "ki": 2.0**10, "mi": 2.0**20, "gi": 2.0**30,
-          "ti": 2.0**40}  # fmt: skip
+_UNITS = {
+    "": 1e9,
+    "k": 1e3,
+    "m": 1e6,
+    "g": 1e9,
+    "t": 1e12,
+    "ki": 2.0**10,
+    "mi": 2.0**20,
+    "gi": 2.0**30,
+    "ti": 2.0**40,
+}
 
 
 def size(text: str) -> float:

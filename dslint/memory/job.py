@@ -130,6 +130,14 @@ class Job:
         return max(0, self.shape.parameters - self.trained)
 
     @property
+    def largest_trained(self) -> int:
+        """Elements of the largest tensor that trains; of adapters, an average one."""
+        if self.method == "full":
+            return self.shape.largest
+        matrices = 2 * self.shape.adapted()[2] * self.shape.layers
+        return min(self.shape.largest, round(self.trained / max(1.0, matrices)))
+
+    @property
     def gradient_bytes(self) -> int:
         """Bytes of an accumulated gradient."""
         return self.accumulate_bytes or self.size

@@ -92,7 +92,9 @@ def _from_file(word: str) -> Shape:
         raw = path.read_bytes()
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "not a path"
-        raise ModelError(f"model {_quoted(word)}: {reason}; a path names a Hugging Face config.json") from None
+        raise ModelError(
+            f"model {_quoted(word)}: {reason}; a path names a Hugging Face config.json"
+        ) from None
     if len(raw) > MAX_BYTES:
         raise ModelError(f"model {_quoted(word)}: too large for a model config")
     try:
@@ -117,12 +119,20 @@ def inferred(parameters: float, name: str) -> Shape:
     left = (parameters - 2 * vocab * hidden) / layers - 4 * hidden * hidden
     ffn = max(64, round(left / (3 * hidden) / 64) * 64)
     heads = max(1, hidden // 128)
-    config = {"model_type": "llama", "hidden_size": hidden, "num_hidden_layers": layers,
-              "num_attention_heads": heads, "intermediate_size": ffn, "vocab_size": vocab,
-              "head_dim": hidden // heads}  # fmt: skip
+    config = {
+        "model_type": "llama",
+        "hidden_size": hidden,
+        "num_hidden_layers": layers,
+        "num_attention_heads": heads,
+        "intermediate_size": ffn,
+        "vocab_size": vocab,
+        "head_dim": hidden // heads,
+    }
     shape = shape_of(config, name)
-    note = (f"the shape of {name} is inferred from its size: Llama-like, hidden {hidden}, {layers} layers, "
-            f"vocabulary {vocab}; name a model or a config.json for an exact one")  # fmt: skip
+    note = (
+        f"the shape of {name} is inferred from its size: Llama-like, hidden {hidden}, {layers} layers, "
+        f"vocabulary {vocab}; name a model or a config.json for an exact one"
+    )
     return Shape(name, shape.tensors, shape.blocks, vocab, notes=(note,), family="llama")
 
 

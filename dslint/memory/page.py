@@ -35,6 +35,9 @@ COLORS = {
 WIDTH, RIGHT, ROW, BAR, TOP = 920, 70, 34, 22, 26
 """Sizes of a picture in SVG units; labels stand to the left of the bars."""
 
+POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+"""Nothing runs and nothing is loaded, whatever a file's name or a model's name holds."""
+
 STYLE = """
 :root { color-scheme: light dark; --ink: #1c1e21; --soft: #5f6368; --line: #d5d8dc; --ground: #fff;
   --good: #1a7f37; --warn: #9a6700; --bad: #cf222e; }
@@ -68,16 +71,16 @@ def escape(text: object) -> str:
 
 def render(reports: Sequence[FileReport]) -> str:
     """The page of all estimates of a run."""
-    parts = []
-    for report in reports:
-        for section in report.sections:
-            if section.name == "estimate":
-                parts.append(_file(report, section.data))
-    body = "\n".join(parts)
+    body = "\n".join(
+        _file(report, section.data)
+        for report in reports
+        for section in report.sections
+        if section.name == "estimate"
+    )
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
         f"<title>dslint: will it fit</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
         f'<h1>Will it fit</h1>\n{body}\n<p class="soft">dslint {escape(__version__)}</p>\n</body>\n</html>\n'
     )
@@ -105,21 +108,30 @@ def _trained(model: dict[str, Any]) -> str:
 
 def _one(data: dict[str, Any]) -> str:
     c = data["configuration"]
-    offload = ", ".join(f"{key.split('_')[1]} on {c[key]}" for key in ("offload_optimizer", "offload_param")
-                        if c[key] != "none")  # fmt: skip
-    told = (f"ZeRO-{c['stage']}{', ' + offload if offload else ''}, {c['gpus']} GPUs, {c['precision']}, "
-            f"{c['micro_batch']} x {c['seq_len']} tokens, {c['gradient_accumulation']} accumulation, "
-            f"checkpointing {'on' if c['checkpointing'] else 'off'}")  # fmt: skip
+    offload = ", ".join(
+        f"{key.split('_')[1]} on {c[key]}"
+        for key in ("offload_optimizer", "offload_param")
+        if c[key] != "none"
+    )
+    told = (
+        f"ZeRO-{c['stage']}{', ' + offload if offload else ''}, {c['gpus']} GPUs, {c['precision']}, "
+        f"{c['micro_batch']} x {c['seq_len']} tokens, {c['gradient_accumulation']} accumulation, "
+        f"checkpointing {'on' if c['checkpointing'] else 'off'}"
+    )
     rows = [(phase, items, "") for phase, items in data["items_gib"].items()]
     rows = [(phase, items, f"{sum(items.values()):.1f}") for phase, items, _ in rows]
     change = data.get("change")
     more = ""
     if change:
-        more = (f'<p>To make it fit: <strong>{escape(change["words"])}</strong>, then '
-                f'{change["per_gpu_gib"]["device_total"]:.1f} GiB.</p>\n')  # fmt: skip
-    return (f"<p>{escape(told)}</p>\n{_verdict(data)}{more}"
-            f"{picture(rows, data['card_gib'], 'GiB of one GPU, phase by phase')}{_legend(rows)}"
-            f"{_table(data)}{_facts(data)}")  # fmt: skip
+        more = (
+            f"<p>To make it fit: <strong>{escape(change['words'])}</strong>, then "
+            f"{change['per_gpu_gib']['device_total']:.1f} GiB.</p>\n"
+        )
+    return (
+        f"<p>{escape(told)}</p>\n{_verdict(data)}{more}"
+        f"{picture(rows, data['card_gib'], 'GiB of one GPU, phase by phase')}{_legend(rows)}"
+        f"{_table(data)}{_facts(data)}"
+    )
 
 
 def _verdict(data: dict[str, Any]) -> str:
@@ -129,8 +141,10 @@ def _verdict(data: dict[str, Any]) -> str:
     words = {"fits": "fits", "tight": "tight", "cannot-fit": "cannot fit"}[data["verdict"]]
     margin = data["margin_gib"]
     left = f"{margin:.1f} GiB to spare" if margin >= 0 else f"{-margin:.1f} GiB too much"
-    return (f'<p class="verdict {data["verdict"]}">{words}: {total:.1f} of {card:.1f} GiB at the peak '
-            f'({escape(data["peak_phase"])}), {left}</p>\n')  # fmt: skip
+    return (
+        f'<p class="verdict {data["verdict"]}">{words}: {total:.1f} of {card:.1f} GiB at the peak '
+        f"({escape(data['peak_phase'])}), {left}</p>\n"
+    )
 
 
 def picture(rows: Sequence[tuple[str, dict[str, float], str]], card: float | None, title: str) -> str:
@@ -143,28 +157,36 @@ def picture(rows: Sequence[tuple[str, dict[str, float], str]], card: float | Non
     out = [f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{escape(title)}">']
     for tick in _ticks(scale):
         x = left + tick / scale * room
-        out.append(f'<line class="grid" x1="{x:.1f}" y1="{TOP - 4}" x2="{x:.1f}" y2="{height - 24}"/>'
-                   f'<text class="soft" x="{x:.1f}" y="{height - 8}" text-anchor="middle">{tick:g}</text>')  # fmt: skip
+        out.append(
+            f'<line class="grid" x1="{x:.1f}" y1="{TOP - 4}" x2="{x:.1f}" y2="{height - 24}"/>'
+            f'<text class="soft" x="{x:.1f}" y="{height - 8}" text-anchor="middle">{tick:g}</text>'
+        )
     for index, (label, items, end) in enumerate(rows):
         y = TOP + index * ROW
         out.append(f'<text x="{left - 10}" y="{y + 16}" text-anchor="end">{escape(label)}</text>')
         x = float(left)
         for item, size in items.items():
             width = size / scale * room
-            out.append(f'<rect x="{x:.2f}" y="{y}" width="{width:.2f}" height="{BAR}" '
-                       f'fill="{COLORS.get(item, "#777")}"><title>{escape(item)}: {size:.2f} GiB</title></rect>')  # fmt: skip
+            out.append(
+                f'<rect x="{x:.2f}" y="{y}" width="{width:.2f}" height="{BAR}" '
+                f'fill="{COLORS.get(item, "#777")}"><title>{escape(item)}: {size:.2f} GiB</title></rect>'
+            )
             x += width
         out.append(f'<text x="{x + 6:.1f}" y="{y + 16}">{escape(end)}</text>')
     if card is not None:
         x = left + card / scale * room
-        out.append(f'<line class="card" x1="{x:.1f}" y1="{TOP - 8}" x2="{x:.1f}" y2="{height - 24}"/>'
-                   f'<text class="soft" x="{x:.1f}" y="{TOP - 12}" text-anchor="middle">the card: {card:.1f}</text>')  # fmt: skip
+        out.append(
+            f'<line class="card" x1="{x:.1f}" y1="{TOP - 8}" x2="{x:.1f}" y2="{height - 24}"/>'
+            f'<text class="soft" x="{x:.1f}" y="{TOP - 12}" text-anchor="middle">the card: {card:.1f}</text>'
+        )
     return "\n".join([*out, "</svg>\n"])
 
 
 def _ticks(scale: float) -> list[float]:
-    step = next((s for s in (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
-                 if scale / s <= 8), 10000.0)  # fmt: skip
+    step = next(
+        (s for s in (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000) if scale / s <= 8),
+        10000.0,
+    )
     return [step * i for i in range(int(scale / step) + 1)]
 
 
@@ -180,7 +202,9 @@ def _table(data: dict[str, Any]) -> str:
     head = "".join(f"<th>{escape(phase)}</th>" for phase in phases)
     body = "".join(
         f"<tr><td>{escape(item)}</td>"
-        + "".join(f"<td>{items[item]:.2f}</td>" if item in items else "<td></td>" for items in phases.values())
+        + "".join(
+            f"<td>{items[item]:.2f}</td>" if item in items else "<td></td>" for items in phases.values()
+        )
         + "</tr>"
         for item in used
     )
@@ -189,20 +213,30 @@ def _table(data: dict[str, Any]) -> str:
 
 def _facts(data: dict[str, Any]) -> str:
     per_gpu, moved = data["per_gpu_gib"], data["traffic_gb_per_step"]
-    facts = [f"between steps {per_gpu['allocated_steady']:.1f} GiB allocated; at the peak "
-             f"{per_gpu['allocated_peak']:.1f} allocated, {per_gpu['reserved_peak']:.1f} reserved"]  # fmt: skip
+    facts = [
+        f"between steps {per_gpu['allocated_steady']:.1f} GiB allocated; at the peak "
+        f"{per_gpu['allocated_peak']:.1f} allocated, {per_gpu['reserved_peak']:.1f} reserved"
+    ]
     if data["host_gib_per_node"]:
-        facts.append(f"host memory {data['host_gib_per_node']:.1f} GiB a node, "
-                     f"{data['host_pinned_gib_per_node']:.1f} of it pinned")  # fmt: skip
-    words = {"wire": "sent by each GPU", "between_nodes": "of it between nodes",
-             "host_link": "over each host link", "nvme": "to and from NVMe a node"}  # fmt: skip
+        facts.append(
+            f"host memory {data['host_gib_per_node']:.1f} GiB a node, "
+            f"{data['host_pinned_gib_per_node']:.1f} of it pinned"
+        )
+    words = {
+        "wire": "sent by each GPU",
+        "between_nodes": "of it between nodes",
+        "host_link": "over each host link",
+        "nvme": "to and from NVMe a node",
+    }
     sent = [f"{moved[key]:.3g} GB {text}" for key, text in words.items() if moved[key]]
     if sent:
         facts.append("an optimizer step: " + ", ".join(sent))
     if data["speed"]:
         low, high = data["speed"]["step_seconds"]
-        facts.append(f"a step takes {low:.2g} to {high:.2g} s; communication and offload not hidden: "
-                     f"{data['speed']['exposed_share'][0]:.0%} to {data['speed']['exposed_share'][1]:.0%}")  # fmt: skip
+        facts.append(
+            f"a step takes {low:.2g} to {high:.2g} s; communication and offload not hidden: "
+            f"{data['speed']['exposed_share'][0]:.0%} to {data['speed']['exposed_share'][1]:.0%}"
+        )
     return "<ul>" + "".join(f"<li>{escape(fact)}</li>" for fact in facts) + "</ul>\n"
 
 
@@ -213,17 +247,21 @@ def _comparison(several: list[dict[str, Any]]) -> str:
         rows.append((entry["name"], items, f"{entry['per_gpu_gib']['device_total']:.1f}"))
     body = "".join(
         f'<tr><td>{escape(e["name"])}</td><td class="{e["verdict"] or ""}">'
-        f'{escape((e["verdict"] or "unknown").replace("-", " "))}</td>'
-        f'<td>{e["per_gpu_gib"]["device_total"]:.1f}</td>'
-        f'<td>{"" if e["margin_gib"] is None else format(e["margin_gib"], "+.1f")}</td>'
-        f'<td>{round(e["host_gib_per_node"]) or ""}</td><td>{e["traffic_gb_per_step"]["wire"]:.3g}</td>'
-        f'<td>{_range(e["speed"])}</td></tr>'
+        f"{escape((e['verdict'] or 'unknown').replace('-', ' '))}</td>"
+        f"<td>{e['per_gpu_gib']['device_total']:.1f}</td>"
+        f"<td>{'' if e['margin_gib'] is None else format(e['margin_gib'], '+.1f')}</td>"
+        f"<td>{round(e['host_gib_per_node']) or ''}</td><td>{e['traffic_gb_per_step']['wire']:.3g}</td>"
+        f"<td>{_range(e['speed'])}</td></tr>"
         for e in several
     )
-    head = "".join(f"<th>{h}</th>" for h in ("configuration", "verdict", "GiB a GPU", "margin", "host GiB",
-                                             "GB sent a step", "tokens/s"))  # fmt: skip
-    return (f"{picture(rows, several[0]['card_gib'], 'GiB of one GPU at the peak')}{_legend(rows)}"
-            f'<div class="wide"><table><tr>{head}</tr>{body}</table></div>\n')  # fmt: skip
+    head = "".join(
+        f"<th>{h}</th>"
+        for h in ("configuration", "verdict", "GiB a GPU", "margin", "host GiB", "GB sent a step", "tokens/s")
+    )
+    return (
+        f"{picture(rows, several[0]['card_gib'], 'GiB of one GPU at the peak')}{_legend(rows)}"
+        f'<div class="wide"><table><tr>{head}</tr>{body}</table></div>\n'
+    )
 
 
 def _range(speed: dict[str, Any] | None) -> str:

@@ -85,8 +85,11 @@ def job_of(config: Config, load: Workload, *, gpus: int | None = None, least: bo
         read.assume("all weights train (--method lora or qlora)")
     trainable = _trainable(read, load, method)
     h = shape.hidden
-    hf_auto = {"reduce_bucket_size": h * h, "stage3_prefetch_bucket_size": int(0.9 * h * h),
-               "stage3_param_persistence_threshold": 10 * h}  # fmt: skip
+    hf_auto = {
+        "reduce_bucket_size": h * h,
+        "stage3_prefetch_bucket_size": int(0.9 * h * h),
+        "stage3_param_persistence_threshold": 10 * h,
+    }
     optimizer = str(read.value("optimizer.type", "adamw")).lower()
     if not config.has(("optimizer", "type")):
         read.assume("AdamW with two 32-bit moments")
@@ -95,7 +98,9 @@ def job_of(config: Config, load: Workload, *, gpus: int | None = None, least: bo
     moments = MOMENTS.get(optimizer, 2.0)
     if optimizer == "sgd" and read.value("optimizer.params.momentum", 0):
         moments = 1.0
-    logit_bytes = FUSED_LOGIT_BYTES if load.fused_loss or least else loss_bytes(shape, precision, autocast, not hf)
+    logit_bytes = (
+        FUSED_LOGIT_BYTES if load.fused_loss or least else loss_bytes(shape, precision, autocast, not hf)
+    )
     if not load.fused_loss and not least:
         read.assume("an unfused cross entropy (--fused-loss)")
     half = "bf16" if precision == "bf16" else "fp16"
@@ -122,8 +127,10 @@ def job_of(config: Config, load: Workload, *, gpus: int | None = None, least: bo
         autocast=autocast,
         offload_optimizer=_device(read, "offload_optimizer"),
         offload_param=_device(read, "offload_param") if stage == 3 else NONE,
-        pin_memory=bool(read.value(f"{ZERO}.offload_optimizer.pin_memory", False)
-                        or read.value(f"{ZERO}.offload_param.pin_memory", False)),
+        pin_memory=bool(
+            read.value(f"{ZERO}.offload_optimizer.pin_memory", False)
+            or read.value(f"{ZERO}.offload_param.pin_memory", False)
+        ),
         optimizer=optimizer,
         moments=moments,
         master_bytes=master,
@@ -132,15 +139,19 @@ def job_of(config: Config, load: Workload, *, gpus: int | None = None, least: bo
         accumulation=accumulation,
         reduce_bucket=read.number(f"{ZERO}.reduce_bucket_size", hf_auto["reduce_bucket_size"]),
         overlap_comm=read.value(f"{ZERO}.overlap_comm", stage == 3) is True,
-        prefetch_bucket=read.number(f"{ZERO}.stage3_prefetch_bucket_size",
-                                    hf_auto["stage3_prefetch_bucket_size"]),
-        persistence=read.number(f"{ZERO}.stage3_param_persistence_threshold",
-                                hf_auto["stage3_param_persistence_threshold"]),
+        prefetch_bucket=read.number(
+            f"{ZERO}.stage3_prefetch_bucket_size", hf_auto["stage3_prefetch_bucket_size"]
+        ),
+        persistence=read.number(
+            f"{ZERO}.stage3_param_persistence_threshold", hf_auto["stage3_param_persistence_threshold"]
+        ),
         max_live=read.number(f"{ZERO}.stage3_max_live_parameters", 1_000_000_000),
         max_reuse=read.number(f"{ZERO}.stage3_max_reuse_distance", 1_000_000_000),
         sub_group=max(1, read.number(f"{ZERO}.sub_group_size", 1_000_000_000)),
-        multi_rank_allreduce=read.value(f"{ZERO}.use_multi_rank_bucket_allreduce",
-                                        target.release_number >= (0, 12, 4)) is True,
+        multi_rank_allreduce=read.value(
+            f"{ZERO}.use_multi_rank_bucket_allreduce", target.release_number >= (0, 12, 4)
+        )
+        is True,
         hpz=max(1, read.number(f"{ZERO}.zero_hpz_partition_size", 1)),
         mics=max(0, int(read.value(f"{ZERO}.mics_shard_size", -1))) if stage == 3 else 0,
         quantized_weights=read.value(f"{ZERO}.zero_quantized_weights", False) is True,
@@ -156,7 +167,9 @@ def job_of(config: Config, load: Workload, *, gpus: int | None = None, least: bo
         logit_bytes=logit_bytes,
         method=method,
         trainable=trainable,
-        frozen_bytes=QUANTIZED_BYTES if method == "qlora" else (2.0 if autocast else float(_bytes(precision))),
+        frozen_bytes=QUANTIZED_BYTES
+        if method == "qlora"
+        else (2.0 if autocast else float(_bytes(precision))),
         zero_init=load.zero_init,
         gpu=gpu,
         gpus_per_node=per_node,
@@ -166,7 +179,7 @@ def job_of(config: Config, load: Workload, *, gpus: int | None = None, least: bo
         trainer=target.trainer,
         release=target.release_number,
         assumptions=tuple(notes),
-    )  # fmt: skip
+    )
 
 
 def _bytes(precision: str) -> int:

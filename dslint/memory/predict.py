@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from dslint.memory import activations
 from dslint.memory.hardware import GIB
 from dslint.memory.job import NONE, Job
-from dslint.memory.states import States, states
+from dslint.memory.shapes import ATTENTION, EXPERT, MLP
+from dslint.memory.states import States, bucket, states
 
 PHASES = ("init", "forward", "loss", "backward", "step")
 
@@ -23,6 +24,10 @@ COLLECTIVES = 0.45 * GIB
 """What NCCL's buffers take on more than one GPU."""
 SLACK_FIXED = 0.2 * GIB
 SLACK = {"still": 1.04, "moving": 1.3, "moving, lengths vary": 2.3, "partitioned": 1.14}
+"""What the caching allocator reserves for what is allocated: of what stays where it is, of what comes and
+goes in every step (a simulation of the allocator over training steps gives 1.2 to 1.4 at equal lengths and
+3 and more at varying ones, which it need not hold on to), and of stage 3's states, whose step copies and
+buffers find the gaps of the gathering taken."""
 RECOMPUTE = "recomputed layer"
 MOVING = ("activations", RECOMPUTE, "logits", "gathered parameters")
 
@@ -30,7 +35,7 @@ FITS, TIGHT, CANNOT = "fits", "tight", "cannot-fit"
 ROOM = 0.95
 """Up to this share of the card a run counts as fitting; above it, it may run out with unlucky batches."""
 CERTAIN = 0.9
-"""A run cannot fit when this share of the predicted need is more than the card has."""
+"""That a run cannot fit is certain when this share of the predicted need is more than there is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,16 +91,19 @@ class Estimate:
 
     @property
     def least(self) -> float:
-        """Bytes below which the run certainly fails: the allocator gives fragments back before it does."""
+        """Bytes below which the run certainly fails, the error of the prediction allowed for."""
         return CERTAIN * (self.peak + self.outside)
 
     @property
     def verdict(self) -> str | None:
-        """fits, tight or cannot-fit on the card; None without a card."""
+        """fits, tight or cannot-fit on the card; None without a card.
+
+        The allocator gives its fragments back before it fails, so what cannot fit is judged without them.
+        """
         if self.job.gpu is None:
             return None
         usable = self.job.gpu.usable
-        if self.least > usable or self.host_verdict == CANNOT:
+        if self.peak + self.outside > usable or self.host_verdict == CANNOT:
             return CANNOT
         return FITS if self.device <= ROOM * usable and self.host_verdict != TIGHT else TIGHT
 
@@ -120,10 +128,11 @@ def live_parameters(job: Job) -> float:
     A parameter stays gathered when it is used again within `max_reuse` elements of the trace: the
     tail of the forward pass, which the backward pass needs first, and once more when recomputed.
     """
-    if job.stage != 3 or job.gpus == 1 and job.offload_param == NONE:
+    if job.stage != 3 or (job.gpus == 1 and job.offload_param == NONE):
         return 0.0
     shape = job.shape
-    total = shape.parameters - shape.small(job.persistence)
+    packed = min(1.0, job.frozen_bytes / 2) if job.method != "full" else 1.0  # quantized weights, as stored
+    total = (shape.parameters - shape.small(job.persistence)) * packed
     tail = job.max_reuse / (3 if job.checkpointing else 2)
     ahead = min(job.prefetch_bucket, job.max_live) + shape.largest
     return float(job.size * min(total, tail + ahead))
@@ -135,7 +144,7 @@ def buckets(job: Job) -> float:
     if job.stage == 0:
         return float(e * min(500_000_000, job.trained)) if job.gpus > 1 else 0.0
     if job.stage == 3:
-        return float(e * job.reduce_bucket + e * min(job.reduce_bucket, job.trained))
+        return bucket(job) + e * min(job.reduce_bucket, job.trained)
     if job.bf16_optimizer:
         return float(4 * min(500_000_000, job.trained))
     copies = 2 if job.overlap_comm else 1
@@ -153,7 +162,10 @@ def layer_work(job: Job) -> float:
         if job.eager or block.eager_only:
             work += 6 * block.heads * job.seq_len
         most = max(most, float(work))
-    return most * job.tokens
+    unpacked = 0
+    if job.method != "full" and job.frozen_bytes < 2:  # a quantized matrix is unpacked to be multiplied
+        unpacked = max(t.numel for t in job.shape.tensors if t.role in (ATTENTION, MLP, EXPERT))
+    return most * job.tokens + 2.0 * unpacked
 
 
 def kept(job: Job) -> tuple[float, float]:
@@ -178,10 +190,19 @@ def kept(job: Job) -> tuple[float, float]:
 def predict(job: Job) -> Estimate:
     """What a run needs."""
     s = states(job)
-    fixed = {"weights": s.weights, "persistent parameters": s.persistent, "master weights": s.master,
-             "optimizer states": s.moments, "gradients": s.accumulated}  # fmt: skip
+    offloaded = job.stage in (1, 2) and job.offload_optimizer != NONE
+    fixed = {
+        "weights": s.weights,
+        "persistent parameters": s.persistent,
+        "secondary partition": s.secondary,
+        "master weights": s.master,
+        "optimizer states": s.moments,
+        "gradients": s.accumulated,
+    }
     if job.stage == 3:
-        fixed["reduce buckets"] = float(job.size * job.reduce_bucket)
+        fixed["reduce buckets"] = bucket(job)
+    if offloaded:
+        fixed["buffers"] = s.copies
     if job.kept_logits:
         fixed["kept logits"] = job.kept_logits * job.tokens * job.shape.vocab
     live = live_parameters(job)
@@ -189,10 +210,18 @@ def predict(job: Job) -> Estimate:
     logits = job.tokens * job.shape.vocab
     end = 2 * job.activation_size * job.shape.hidden * job.tokens  # embedding output, final norm
     items: dict[str, dict[str, float]] = {"init": _init(job, s)}
-    items["forward"] = {**fixed, "gathered parameters": live, "activations": acts + end,
-                        RECOMPUTE: widest if job.checkpointing else 0.0}  # fmt: skip
-    items["loss"] = {**fixed, "gathered parameters": live, "activations": acts + end,
-                     "logits": job.logit_bytes * logits}  # fmt: skip
+    items["forward"] = {
+        **fixed,
+        "gathered parameters": live,
+        "activations": acts + end,
+        RECOMPUTE: widest if job.checkpointing else 0.0,
+    }
+    items["loss"] = {
+        **fixed,
+        "gathered parameters": live,
+        "activations": acts + end,
+        "logits": job.logit_bytes * logits,
+    }
     first = acts + end
     fresh_start = float(job.size * job.shape.largest) if job.method == "full" else 0.0
     start, finish = first + fresh_start, s.fresh
@@ -205,9 +234,11 @@ def predict(job: Job) -> Estimate:
         RECOMPUTE: (widest if job.checkpointing else 0.0) + layer_work(job),
         "reduce buckets": buckets(job),
     }
-    items["step"] = {**fixed, "gradients": s.step_gradients, "step copies": s.copies}
-    if job.stage != 3:
-        items["step"]["gradients"] = max(s.step_gradients, 0.0)
+    items["step"] = {
+        **fixed,
+        "gradients": s.step_gradients,
+        "step copies": 0.0 if offloaded else s.copies,
+    }
     steady = sum(fixed.values()) - (s.accumulated if job.stage != 3 and not job.bf16_optimizer else 0.0)
     ranks = job.ranks_per_node
     host = ranks * (s.host_weights + s.host_master + s.host_moments + s.host_gradients + s.host_buffers)

@@ -20,6 +20,17 @@ from dslint.trainers import HF_LIKE
 SEQUENCES_A_STEP = 64
 """Sequences an optimizer step of fine-tuning usually has; decides the accumulation where it is not said."""
 MICRO_BATCHES = (32, 16, 8, 4, 2, 1)
+PLANS = (
+    (0, NONE, NONE),
+    (1, NONE, NONE),
+    (2, NONE, NONE),
+    (3, NONE, NONE),
+    (2, CPU, NONE),
+    (3, CPU, NONE),
+    (3, CPU, CPU),
+)
+"""Stage, offload of the optimizer and of the parameters. Stage 1 with offload is left out: stage 2 holds
+fewer gradients for it."""
 EQUAL = 0.92
 """Estimated speeds closer than this count as equal: the estimate is no better."""
 COMFORT = 0.9
@@ -102,38 +113,48 @@ def buckets(shape: Shape, trained: int) -> tuple[int, int, int]:
 def _round(value: int) -> int:
     """A number with two significant digits, as people write it."""
     digits = max(0, len(str(value)) - 2)
-    return max(1, value // 10**digits) * 10**digits
+    unit = int(10**digits)
+    return max(1, value // unit) * unit
 
 
 def candidates(base: Job, checkpointing: bool | None, micro_batch: int | None) -> list[Job]:
     """The configurations to consider. None: free to choose."""
-    found = []
-    for stage in range(4):
-        for optimizer, param in ((NONE, NONE), (CPU, NONE), (CPU, CPU)):
-            if param != NONE and stage != 3 or optimizer != NONE and stage == 0:
-                continue
-            if base.gpus == 1 and stage and optimizer == NONE:
-                continue  # nothing to shard over
-            if stage == 1 and optimizer != NONE:
-                continue  # stage 2 holds fewer gradients for the same traffic
-            for again in (False, True) if checkpointing is None else (checkpointing,):
-                for micro in MICRO_BATCHES if micro_batch is None else (micro_batch,):
-                    found.append(replace(
-                        base, stage=stage, offload_optimizer=optimizer, offload_param=param,
-                        checkpointing=again, micro_batch=micro, overlap_comm=stage > 0,
-                        pin_memory=optimizer != NONE,
-                    ))  # fmt: skip
-    return found
+    agains = (False, True) if checkpointing is None else (checkpointing,)
+    micros = MICRO_BATCHES if micro_batch is None else (micro_batch,)
+    return [
+        replace(
+            base,
+            stage=stage,
+            offload_optimizer=optimizer,
+            offload_param=param,
+            checkpointing=again,
+            micro_batch=micro,
+            overlap_comm=stage > 0,
+            pin_memory=optimizer != NONE,
+        )
+        for stage, optimizer, param in PLANS
+        if base.gpus > 1 or not stage or optimizer != NONE  # one GPU has nothing to shard over
+        for again in agains
+        for micro in micros
+    ]
 
 
 def recommend(
-    base: Job, *, checkpointing: bool | None = None, micro_batch: int | None = None,
+    base: Job,
+    *,
+    checkpointing: bool | None = None,
+    micro_batch: int | None = None,
     accumulation: int | None = None,
-) -> Recommendation:  # fmt: skip
+) -> Recommendation:
     """The recommendation for a job of which stage, offload, buckets and what is None are free."""
     reduce_bucket, prefetch, persistence = buckets(base.shape, base.trained)
-    base = replace(base, reduce_bucket=reduce_bucket, prefetch_bucket=prefetch, persistence=persistence,
-                   sub_group=1_000_000_000)  # fmt: skip
+    base = replace(
+        base,
+        reduce_bucket=reduce_bucket,
+        prefetch_bucket=prefetch,
+        persistence=persistence,
+        sub_group=1_000_000_000,
+    )
     groups: dict[tuple[int, str, str], list[Choice]] = {}
     for job in candidates(base, checkpointing, micro_batch):
         if micro_batch is None and accumulation is None and 1 < job.micro_batch > SEQUENCES_A_STEP / job.gpus:
@@ -193,14 +214,16 @@ def reason(estimate: Estimate) -> str:
     """Why a run does not fit, in words."""
     job = estimate.job
     if estimate.host_verdict in (CANNOT, TIGHT) and job.host_memory is not None:
-        return (f"needs {estimate.host / GIB:.0f} GiB of host memory a node, of {job.host_memory / GIB:.0f}")
+        return f"needs {estimate.host / GIB:.0f} GiB of host memory a node, of {job.host_memory / GIB:.0f}"
     if job.gpu is None:
         return "the card is not known"
     items = estimate.items[estimate.peak_phase]
     heaviest = max(items, key=lambda item: items[item])
     word = "tight" if estimate.verdict == TIGHT else "does not fit"
-    return (f"{word}: {estimate.device / GIB:.1f} GiB of {job.gpu.usable / GIB:.1f} in {estimate.peak_phase}, "
-            f"{items[heaviest] / GIB:.1f} of them {heaviest}")  # fmt: skip
+    return (
+        f"{word}: {estimate.device / GIB:.1f} GiB of {job.gpu.usable / GIB:.1f} in {estimate.peak_phase}, "
+        f"{items[heaviest] / GIB:.1f} of them {heaviest}"
+    )
 
 
 # The smallest change that makes a given config fit
@@ -216,7 +239,7 @@ class Change:
 
 
 def changes(job: Job) -> list[tuple[str, Job]]:
-    """Changes worth trying, the least intrusive first: those that cost nothing, then time, then the method."""
+    """Changes worth trying, the least intrusive first: those that cost nothing, then those that cost time."""
     found: list[tuple[str, Job]] = []
     reduce_bucket, prefetch, _ = buckets(job.shape, job.trained)
     if job.reduce_bucket > reduce_bucket and job.stage:
@@ -233,19 +256,30 @@ def changes(job: Job) -> list[tuple[str, Job]]:
     while micro > 1:
         micro //= 2
         more = job.accumulation * job.micro_batch // micro
-        found.append((f"micro batch {micro} with {more} accumulation steps",
-                      replace(job, micro_batch=micro, accumulation=more)))  # fmt: skip
+        found.append(
+            (
+                f"micro batch {micro} with {more} accumulation steps",
+                replace(job, micro_batch=micro, accumulation=more),
+            )
+        )
     if job.gpus > 1:
-        for stage in range(job.stage + 1, 4):
-            found.append((f"ZeRO stage {stage}", _staged(job, stage, prefetch)))
+        found += [(f"ZeRO stage {n}", _staged(job, n, prefetch)) for n in range(job.stage + 1, 4)]
     stage = max(job.stage, 2)
     if job.offload_optimizer == NONE:
         offloaded = replace(_staged(job, stage, prefetch), offload_optimizer=CPU)
-        label = "offload_optimizer to cpu" if stage == job.stage else f"ZeRO stage {stage} with offload_optimizer to cpu"
+        label = (
+            "offload_optimizer to cpu"
+            if stage == job.stage
+            else f"ZeRO stage {stage} with offload_optimizer to cpu"
+        )
         found.append((label, offloaded))
     if job.offload_param == NONE:
-        found.append(("ZeRO stage 3 with offload_optimizer and offload_param to cpu",
-                      replace(_staged(job, 3, prefetch), offload_optimizer=CPU, offload_param=CPU)))  # fmt: skip
+        found.append(
+            (
+                "ZeRO stage 3 with offload_optimizer and offload_param to cpu",
+                replace(_staged(job, 3, prefetch), offload_optimizer=CPU, offload_param=CPU),
+            )
+        )
     return found
 
 

@@ -33,7 +33,12 @@ MARKS = {
     "context": "x",
 }
 """Item -> its letter in a bar."""
-VERDICTS = {"fits": "fits", "tight": "tight", "cannot-fit": "cannot fit", None: "no verdict, the card is unknown"}
+VERDICTS = {
+    "fits": "fits",
+    "tight": "tight",
+    "cannot-fit": "cannot fit",
+    None: "no verdict, the card is unknown",
+}
 
 
 def gib(size: float) -> float:
@@ -135,24 +140,31 @@ def headline(estimate: Estimate) -> str:
     """The verdict in one line."""
     job, margin = estimate.job, estimate.margin
     if job.gpu is None or margin is None:
-        return f"{estimate.device / GIB:.1f} GiB a GPU at the peak ({estimate.peak_phase}); --gpu-type says on what"
+        need = f"{estimate.device / GIB:.1f} GiB a GPU at the peak ({estimate.peak_phase})"
+        return f"{need}; --gpu-type says of what"
     left = f"{margin / GIB:.1f} GiB to spare" if margin >= 0 else f"{-margin / GIB:.1f} GiB too much"
     words = VERDICTS[estimate.verdict]
     if estimate.verdict not in (FITS, None) and estimate.host_verdict not in (FITS, None):
         assert job.host_memory is not None
-        return (f"{words}: {estimate.host / GIB:.0f} GiB of host memory a node, of {job.host_memory / GIB:.0f}; "
-                f"on the GPU {estimate.device / GIB:.1f} of {job.gpu.usable / GIB:.1f} GiB")  # fmt: skip
-    return (f"{words}: {estimate.device / GIB:.1f} of {job.gpu.usable / GIB:.1f} GiB at the peak "
-            f"({estimate.peak_phase}), {left}")  # fmt: skip
+        return (
+            f"{words}: {estimate.host / GIB:.0f} GiB of host memory a node, of {job.host_memory / GIB:.0f}; "
+            f"on the GPU {estimate.device / GIB:.1f} of {job.gpu.usable / GIB:.1f} GiB"
+        )
+    return (
+        f"{words}: {estimate.device / GIB:.1f} of {job.gpu.usable / GIB:.1f} GiB at the peak "
+        f"({estimate.peak_phase}), {left}"
+    )
 
 
 def subject(job: Job) -> str:
     """What was estimated, in one line."""
     card = job.gpu.name if job.gpu is not None else "GPU"
     trained = "" if job.method == "full" else f", {count(job.trained)} trained ({job.method})"
-    return (f"{job.shape.name} ({count(job.shape.parameters)} parameters{trained}), {name(job)}, "
-            f"{job.gpus} x {card}, {job.precision}, {job.micro_batch} x {job.seq_len} tokens "
-            f"x {job.accumulation} accumulation")  # fmt: skip
+    return (
+        f"{job.shape.name} ({count(job.shape.parameters)} parameters{trained}), {name(job)}, "
+        f"{job.gpus} x {card}, {job.precision}, {job.micro_batch} x {job.seq_len} tokens "
+        f"x {job.accumulation} accumulation"
+    )
 
 
 def bar(estimate: Estimate, phase: str, scale: float) -> str:
@@ -199,8 +211,10 @@ def change_lines(path: str, estimate: Estimate, change: Change | None) -> tuple[
     """What a given config needs to fit, for people."""
     found = [f"{path}: {headline(estimate)}"]
     if change is not None:
-        found += [f"  to make it fit: {change.words}",
-                  f"    then {headline(change.estimate)}{_pace(change.speed)}"]  # fmt: skip
+        found += [
+            f"  to make it fit: {change.words}",
+            f"    then {headline(change.estimate)}{_pace(change.speed)}",
+        ]
     elif estimate.verdict not in (FITS, None):
         found.append("  no single setting nor all of them together make it fit")
     return tuple(found)
@@ -219,21 +233,30 @@ def _wrapped(indent: str, words: Sequence[str], width: int) -> list[str]:
 def _facts(estimate: Estimate) -> list[str]:
     job = estimate.job
     moved, pace = traffic(job), speed(job)
-    found = [f"  between steps {estimate.steady / GIB:.1f} GiB allocated; at the peak "
-             f"{estimate.peak / GIB:.1f} allocated, {estimate.reserved / GIB:.1f} reserved, "
-             f"{estimate.device / GIB:.1f} in nvidia-smi"]  # fmt: skip
+    found = [
+        f"  between steps {estimate.steady / GIB:.1f} GiB allocated; at the peak "
+        f"{estimate.peak / GIB:.1f} allocated, {estimate.reserved / GIB:.1f} reserved, "
+        f"{estimate.device / GIB:.1f} in nvidia-smi"
+    ]
     if estimate.host or estimate.nvme:
         disk = f", {estimate.nvme / GIB:.1f} GiB on NVMe" if estimate.nvme else ""
-        found.append(f"  host memory {estimate.host / GIB:.1f} GiB a node, {estimate.pinned / GIB:.1f} of it pinned{disk}")
+        found.append(
+            f"  host memory {estimate.host / GIB:.1f} GiB a node, "
+            f"{estimate.pinned / GIB:.1f} of it pinned{disk}"
+        )
     if estimate.host_init:
-        found.append(f"  while loading: up to {estimate.host_init / GIB:.1f} GiB of host memory a node, "
-                     f"a whole model for each of {job.ranks_per_node} ranks")  # fmt: skip
+        found.append(
+            f"  while loading: up to {estimate.host_init / GIB:.1f} GiB of host memory a node, "
+            f"a whole model for each of {job.ranks_per_node} ranks"
+        )
     found.append("  " + _traffic(moved, job))
     if pace is not None:
         low, high = pace.exposed
         share = f"under {max(high, 0.01):.0%}" if high < 0.05 else f"{low:.0%} to {high:.0%}"
-        found.append(f"  a step takes {span(pace.step, 's')}, {span(pace.tokens, 'tokens/s')}; "
-                     f"communication and offload that computing cannot hide: {share} of it")  # fmt: skip
+        found.append(
+            f"  a step takes {span(pace.step, 's')}, {span(pace.tokens, 'tokens/s')}; "
+            f"communication and offload that computing cannot hide: {share} of it"
+        )
     return found
 
 
@@ -264,21 +287,29 @@ def side_by_side(labelled: Sequence[tuple[str, Estimate]], title: str) -> tuple[
     table = [_COLUMNS]
     for label, estimate in labelled:
         job, pace, moved = estimate.job, speed(estimate.job), traffic(estimate.job)
-        table.append((
-            label,
-            "unknown" if estimate.verdict is None else VERDICTS[estimate.verdict],
-            f"{estimate.device / GIB:.1f}",
-            "-" if estimate.margin is None else f"{estimate.margin / GIB:+.1f}",
-            f"{estimate.host / GIB:.0f}" if estimate.host else "-",
-            f"{(moved.wire + moved.host) / 1e9:.3g}" if job.gpus > 1 or moved.host else "0",
-            "-" if pace is None else span(pace.tokens, "").strip(),
-        ))  # fmt: skip
+        table.append(
+            (
+                label,
+                "unknown" if estimate.verdict is None else VERDICTS[estimate.verdict],
+                f"{estimate.device / GIB:.1f}",
+                "-" if estimate.margin is None else f"{estimate.margin / GIB:+.1f}",
+                f"{estimate.host / GIB:.0f}" if estimate.host else "-",
+                f"{(moved.wire + moved.host) / 1e9:.3g}" if job.gpus > 1 or moved.host else "0",
+                "-" if pace is None else span(pace.tokens, "").strip(),
+            )
+        )
     widths = [max(len(row[i]) for row in table) for i in range(len(_COLUMNS))]
-    return (title, *(
-        "  " + "  ".join(cell.ljust(width) if i < 2 else cell.rjust(width)
-                         for i, (cell, width) in enumerate(zip(row, widths, strict=True))).rstrip()
-        for row in table
-    ))  # fmt: skip
+    return (
+        title,
+        *(
+            "  "
+            + "  ".join(
+                cell.ljust(width) if i < 2 else cell.rjust(width)
+                for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+            ).rstrip()
+            for row in table
+        ),
+    )
 
 
 # Recommendations
@@ -309,10 +340,15 @@ def recommendation_lines(found: Recommendation) -> tuple[str, ...]:
         assumed = found.rejected[0].job.assumptions if found.rejected else ()
     else:
         job = best.job
-        rows += [f"recommend: {name(job)}, micro batch {job.micro_batch}, {job.accumulation} accumulation",
-                 f"  for {subject(job)}", f"  {headline(best.estimate)}{_pace(best.speed)}"]  # fmt: skip
+        rows += [
+            f"recommend: {name(job)}, micro batch {job.micro_batch}, {job.accumulation} accumulation",
+            f"  for {subject(job)}",
+            f"  {headline(best.estimate)}{_pace(best.speed)}",
+        ]
         if best.estimate.host and job.host_memory is None:
-            rows.append(f"  needs {best.estimate.host / GIB:.0f} GiB of host memory a node (--host-memory checks it)")
+            rows.append(
+                f"  needs {best.estimate.host / GIB:.0f} GiB of host memory a node (--host-memory checks it)"
+            )
         assumed = job.assumptions
     for title, choices in (("also fits", found.alternatives), ("rejected", found.rejected)):
         if choices:

@@ -11,22 +11,25 @@ from dataclasses import dataclass
 from dslint.memory.job import CPU, NONE, NVME, Job
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class States:
     """Bytes of one rank. Each: on the GPU; `host_*`: in host memory; `nvme`: on its disk.
 
-    `accumulated`: gradients kept from one micro step to the next; `fresh`: gradients that the last
-    backward pass adds; `copies`: what the optimizer step needs besides.
+    `persistent`: parameters that stage 3 keeps gathered besides their partitions; `secondary`: hpZ's
+    second partition; `accumulated`: gradients kept from one micro step to the next; `fresh`: gradients
+    that the last backward pass adds; `step_gradients`: those left when the step begins; `copies`: what the
+    step needs besides, under offload of stages 1 and 2 a staging buffer that stays.
     """
 
     weights: float
-    persistent: float
-    master: float
-    moments: float
-    accumulated: float
-    fresh: float
-    copies: float
-    step_gradients: float
+    persistent: float = 0.0
+    secondary: float = 0.0
+    master: float = 0.0
+    moments: float = 0.0
+    accumulated: float = 0.0
+    fresh: float = 0.0
+    step_gradients: float = 0.0
+    copies: float = 0.0
     host_weights: float = 0.0
     host_master: float = 0.0
     host_moments: float = 0.0
@@ -44,85 +47,125 @@ def states(job: Job) -> States:
     return _stage_0(job) if job.stage == 0 else _stages_1_2(job)
 
 
-def _frozen(job: Job) -> float:
-    return job.frozen * job.frozen_bytes
+def frozen(job: Job) -> float:
+    """Bytes of frozen weights. Quantization takes the matrices of the blocks and leaves embeddings, head and
+    norms in 16 bits."""
+    if job.frozen_bytes >= 2 or not job.frozen:
+        return job.frozen * job.frozen_bytes
+    matrices = job.shape.matrices
+    return matrices * job.frozen_bytes + (job.frozen - matrices) * 2.0
+
+
+def _whole(job: Job, size: float) -> dict[str, float]:
+    """Gradients that every rank keeps whole: from the first micro step on, or of the last alone."""
+    many = job.accumulation > 1
+    return {"accumulated": size if many else 0.0, "fresh": 0.0 if many else size}
 
 
 def _plain(job: Job) -> States:
     """No DeepSpeed optimizer: weights, gradients and moments in the type the parameters have."""
     t, size = job.trained, job.trainable_bytes or job.size
-    state = job.moments * size * t
-    temporary = size * t  # torch's foreach AdamW holds the square roots of all second moments at once
-    many = job.accumulation > 1
-    grads = size * t
-    return States(_frozen(job) + size * t, 0, 0, state, grads if many else 0, 0 if many else grads, temporary, grads)
+    return States(
+        weights=frozen(job) + size * t,
+        moments=job.moments * size * t,
+        step_gradients=size * t,
+        copies=size * t,  # torch's foreach AdamW holds the square roots of all second moments at once
+        **_whole(job, size * t),
+    )
 
 
 def _stage_0(job: Job) -> States:
     t, e = job.trained, job.size
-    weights = _frozen(job) + e * t
-    grads = e * t
-    many = job.accumulation > 1
-    if job.precision == "fp32":
-        return States(weights, 0, 0, 4 * job.moments * t, grads if many else 0, 0 if many else grads, 0, grads)
-    return States(weights, 0, 4 * t, 4 * job.moments * t, grads if many else 0, 0 if many else grads, 4 * t, grads)
+    wide = 0.0 if job.precision == "fp32" else 4.0 * t
+    return States(
+        weights=frozen(job) + e * t,
+        master=wide,
+        moments=4 * job.moments * t,
+        step_gradients=e * t,
+        copies=wide,
+        **_whole(job, e * t),
+    )
 
 
 def _stages_1_2(job: Job) -> States:
-    t, e, n = job.trained, job.size, job.gpus
-    share = t / n
-    weights = _frozen(job) + e * t
-    master, moments = job.master_bytes * share, job.state_bytes * job.moments * share
+    t, e, ga = job.trained, job.size, job.gradient_bytes
+    share = t / job.gpus
     many = job.accumulation > 1
-    ga = job.gradient_bytes
+    weights = frozen(job) + e * t
+    master, moments = job.master_bytes * share, job.state_bytes * job.moments * share
     if job.bf16_optimizer:
-        return States(weights, 0, master, moments, 4 * t, e * t, 0, 4 * t)
-    offloaded = job.offload_optimizer != NONE
-    if offloaded:
-        staging = e * job.shape.largest
-        host = {
-            "host_master": master,
-            "host_moments": moments,
-            "host_gradients": 4 * share,
-            "host_buffers": e * share + staging + (ga * share if many else 0),
-        }
-        full = e * t if job.stage == 1 else 0.0
-        return States(weights, 0, 0, 0, full if many else 0, 0 if many else full, staging, full, **host)
+        return States(
+            weights=weights, master=master, moments=moments, accumulated=4 * t, fresh=e * t,
+            step_gradients=(4 + e) * t,
+        )  # fmt: skip
+    if job.offload_optimizer != NONE:
+        staging = e * job.largest_trained
+        whole = _whole(job, e * t) if job.stage == 1 else {}
+        return States(
+            weights=weights,
+            copies=staging,
+            host_master=master,
+            host_moments=moments,
+            host_gradients=4 * share,
+            host_buffers=e * share + staging + (ga * share if many and job.stage == 2 else 0),
+            **whole,
+        )
+    copies = (job.master_bytes if ga != job.master_bytes else 0) * share + ga * share
     if job.stage == 1:
-        full = e * t
-        return States(weights, 0, master, moments, full if many else 0, (0 if many else full) + ga * share,
-                      (4 if ga != 4 else 0) * share + e * share, ga * share)  # fmt: skip
+        whole = _whole(job, e * t)
+        whole["fresh"] += ga * share
+        return States(
+            weights=weights, master=master, moments=moments, step_gradients=ga * share, copies=copies, **whole
+        )
     kept = ga * share
-    copies = (4 if ga != 4 else 0) * share + ga * share
-    return States(weights, 0, master, moments, kept if many else 0, kept, copies, kept)
+    return States(
+        weights=weights,
+        master=master,
+        moments=moments,
+        accumulated=kept if many else 0.0,
+        fresh=kept,
+        step_gradients=kept,
+        copies=copies,
+    )
 
 
 def _stage_3(job: Job) -> States:
-    t, e, n = job.trained, job.size, job.gpus
+    t, e, n, ga = job.trained, job.size, job.shards, job.gradient_bytes
     share = t / n
-    ga = job.gradient_bytes
-    cloned = 4 * share if job.precision == "fp32" else 0.0
-    weights = e * share + _frozen(job) / n
+    weights = e * share + frozen(job) / n
     master, moments = job.master_bytes * share, job.state_bytes * job.moments * share
-    persistent = e * job.shape.small(job.persistence) * (1 - 1 / n) if n > 1 else 0.0
-    chunk = min(job.sub_group, share)
-    host: dict[str, float] = {}
-    if job.offload_param != NONE:
-        where = "host_weights" if job.offload_param == CPU else "nvme"
-        host[where] = weights
-        if job.offload_param == NVME:
-            host["host_buffers"] = e * (job.nvme_buffers * job.nvme_buffer_size + job.nvme_max_in_cpu)
-        weights = 0.0
-    if job.offload_optimizer != NONE:
-        grads = ga * share
-        host["host_gradients"] = grads + 4 * share
-        if job.offload_optimizer == CPU:
-            host.update(host_master=master, host_moments=moments)
-        else:
-            host["host_gradients"] = grads
-            host["nvme"] = host.get("nvme", 0.0) + master + moments + 4 * share
-            host["host_buffers"] = host.get("host_buffers", 0.0) + 4 * job.nvme_buffers * chunk
-        return States(weights, persistent, 0, 0, 0, 0, 0, 0, **host)
-    copies = (ga + (job.master_bytes if ga != job.master_bytes else 0)) * chunk
     grads = ga * share
-    return States(weights + cloned, persistent, master, moments, grads, 0, copies, grads, **host)
+    chunk = min(job.sub_group, share)
+    placed = {
+        "weights": weights,
+        "persistent": float(e * job.shape.small(job.persistence)) if n > 1 else 0.0,
+        "secondary": e * job.shape.parameters / job.hpz if job.hpz > 1 else 0.0,
+    }
+    if job.offload_param != NONE:
+        placed["weights"] = 0.0
+        placed["host_weights" if job.offload_param == CPU else "nvme"] = weights
+        if job.offload_param == NVME:
+            buffers = job.nvme_param_buffers * job.nvme_buffer_size + job.nvme_max_in_cpu
+            placed["host_buffers"] = float(e * buffers)
+    if job.offload_optimizer == CPU:
+        placed.update(host_master=master, host_moments=moments, host_gradients=grads + 4 * share)
+    elif job.offload_optimizer == NVME:
+        placed["host_gradients"] = grads
+        placed["host_buffers"] = placed.get("host_buffers", 0.0) + 4 * job.nvme_buffers * chunk
+        placed["nvme"] = placed.get("nvme", 0.0) + master + moments + 4 * share
+    else:
+        wide = job.master_bytes if ga != job.master_bytes else 0
+        placed.update(
+            master=master,
+            moments=moments,
+            accumulated=grads,
+            step_gradients=grads,
+            copies=(ga + wide) * chunk,
+        )
+    return States(**placed)
+
+
+def bucket(job: Job) -> float:
+    """Bytes of the reduction buckets that stage 3 allocates for good: one for each type it reduces in."""
+    sizes = (4 + 2) if job.autocast else job.size
+    return float(sizes * job.reduce_bucket)

@@ -43,9 +43,23 @@ class Workload:
         return self.shape is not None and self.gpu is not None
 
 
-KEYS = ("model", "seq_len", "method", "trainable_params", "gpu_type", "gpu_memory", "gpus_per_node",
-        "interconnect", "host_memory", "micro_batch", "gradient_accumulation", "checkpointing", "attention",
-        "fused_loss", "no_zero_init")  # fmt: skip
+KEYS = (
+    "model",
+    "seq_len",
+    "method",
+    "trainable_params",
+    "gpu_type",
+    "gpu_memory",
+    "gpus_per_node",
+    "interconnect",
+    "host_memory",
+    "micro_batch",
+    "gradient_accumulation",
+    "checkpointing",
+    "attention",
+    "fused_loss",
+    "no_zero_init",
+)
 """The names that settings and flags have in common, as Python spells them."""
 
 
@@ -62,8 +76,14 @@ def workload(said: Mapping[str, Any]) -> Workload | None:
     if card_said[0] is not None:
         found = gpu(str(card_said[0]))
         if card_said[1] is not None:
-            found = Gpu(found.name, card(str(card_said[1])).usable, found.bf16, found.tflops, found.link,
-                        found.host_rate)  # fmt: skip
+            found = Gpu(
+                found.name,
+                card(str(card_said[1])).usable,
+                found.bf16,
+                found.tflops,
+                found.link,
+                found.host_rate,
+            )
     elif card_said[1] is not None:
         found = card(str(card_said[1]))
     checkpointing = given.get("checkpointing")

@@ -154,7 +154,9 @@ def quiet(config: dict[str, Any]) -> tuple[dict[str, Any], list[Change]]:
 
 def for_cpu(config: dict[str, Any], release: tuple[int, ...]) -> tuple[dict[str, Any], list[Change]]:
     """The config without what exists for CUDA only, and what stands in for it in this release."""
-    only_cuda = ("lamb", *(ONE_BIT if release < (0, 19, 7) else ()))
+    only_cuda = {"lamb", *(ONE_BIT if release < (0, 19, 7) else ())}
+    if get(config, ("zero_optimization", "offload_optimizer", "device")) not in ("cpu", "nvme"):
+        only_cuda.add("lion")  # offloaded it is DeepSpeedCPULion
     out = copy.deepcopy(config)
     changes: list[Change] = []
     optimizer = out.get("optimizer")
