@@ -127,7 +127,7 @@ def test_without_a_path_the_config_is_the_one_the_script_names(capsys: pytest.Ca
 
 def test_a_directory_is_searched_for_what_starts_its_configs(capsys: pytest.CaptureFixture[str]) -> None:
     write("conf/ds.json", {**DS, "train_micro_batch_size_per_gpu": 8})
-    write("conf/other.json", {**DS, "train_micro_batch_size_per_gpu": 8})
+    write("conf/other.json", {**DS, "train_micro_batch_size_per_gpu": 16})
     write("scripts/train.sh", SCRIPT)
     found = run(capsys, ".")
     assert ("DS903", "train_micro_batch_size_per_gpu") in found["conf/ds.json"]

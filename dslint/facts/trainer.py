@@ -91,7 +91,7 @@ def _raw(data: Any, path: Path) -> Any:
     return data
 
 
-def _never(path: Path, value: Any) -> bool:
+def _never(config: Config, path: Path, value: Any) -> bool:
     """Whether a value differs from whatever TrainingArguments may hold."""
     name = dotted(path)
     if name == "optimizer.params.betas":
@@ -99,7 +99,8 @@ def _never(path: Path, value: Any) -> bool:
     if _no_number(value):
         return True
     if name == "scheduler.params.warmup_num_steps":
-        return bool(value < 1) or value != int(value)
+        # 0 was let pass before transformers 5, and only by releases of DeepSpeed that took it
+        return value != int(value) or (value < 1 and config.target.release_number >= (0, 19, 3))
     if name in (
         "scheduler.params.total_num_steps",
         "train_batch_size",
@@ -123,7 +124,7 @@ def hf_never_equal(config: Config) -> Any:
             {"value": _shown(value), "label": HF_FILLS[dotted(what.path)], "key": dotted(what.path)},
         )
         for what, value in compared(config)
-        if _never(what.path, value)
+        if _never(config, what.path, value)
     ]
 
 
@@ -144,7 +145,7 @@ def _mismatches(config: Config, launch: Any) -> Iterator[Item]:
 
     finding_batch_size = launch.likely("auto_find_batch_size")
     for what, value in compared(config):
-        if _never(what.path, value):
+        if _never(config, what.path, value):
             continue
         if finding_batch_size is not False and dotted(what.path) in (
             "train_batch_size",
@@ -172,19 +173,26 @@ def _mismatches(config: Config, launch: Any) -> Iterator[Item]:
 
 @fact
 def hf_fixed(config: Config) -> Any:
-    """Compared keys with a value of their own, while the arguments of the run are unknown."""
+    """Compared keys with a value of their own, while the arguments of the run are unknown.
+
+    A value that the arguments have by default is left out, and a format that is off beside the one that
+    is on: they agree until somebody asks for something else.
+    """
     if config.target.launch is not None:
         return []
-    others = {path: value for what, value in compared(config) for path in [what.path]}
-    on = any(others.get((section, "enabled")) == 1 for section in ("fp16", "bf16"))
-    return [
-        Item(
-            what.path,
-            {"value": _shown(value), "label": HF_FILLS[dotted(what.path)], "key": dotted(what.path)},
-        )
-        for what, value in compared(config)
-        if not _never(what.path, value) and not (what.path[-1] == "enabled" and value == 0 and on)
-    ]
+    from dslint.launch import STABLE
+    from dslint.trainers.values import computed
+
+    given = list(compared(config))
+    on = any(what.path in (("fp16", "enabled"), ("bf16", "enabled")) and value == 1 for what, value in given)
+    found = []
+    for what, value in given:
+        usual = computed(what.path, STABLE.__getitem__, None)
+        agrees = on and value == 0 if what.path[-1] == "enabled" else value == usual
+        if not agrees and not _never(config, what.path, value):
+            values = {"value": _shown(value), "label": HF_FILLS[dotted(what.path)], "key": dotted(what.path)}
+            found.append(Item(what.path, values))
+    return found
 
 
 def _shown(value: Any) -> str:

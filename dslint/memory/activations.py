@@ -1,7 +1,7 @@
 """What the forward pass keeps for the backward pass, in bytes.
 
 Counted on transformers 5.24 with saved-tensor hooks, architecture by architecture
-(tests/test_memory_live.py repeats it); attention "flash" means any kernel that keeps no scores:
+(tests/test_memory_activations.py repeats it); attention "flash" means any kernel that keeps no scores:
 FlashAttention and PyTorch's scaled dot product attention.
 """
 
