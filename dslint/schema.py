@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path as FilePath
@@ -67,14 +67,23 @@ def violations(data: Any, schema: Schema) -> list[Violation]:
     from jsonschema import Draft202012Validator
 
     found: dict[Path, Violation] = {}
-    for error in Draft202012Validator(schema).iter_errors(data):
+    for error in _judgments(Draft202012Validator(schema).iter_errors(data)):
         path = tuple(error.absolute_path)
-        keyword = (
-            "additionalProperties" if "additionalProperties" in error.schema_path else str(error.validator)
-        )
+        additional = "additionalProperties" in error.absolute_schema_path
+        keyword = "additionalProperties" if additional else str(error.validator)
         if path not in found or keyword == "type":
             found[path] = Violation(path, keyword, error.schema, error.instance)
     return list(found.values())
+
+
+def _judgments(errors: Iterable[Any]) -> Iterator[Any]:
+    """Errors of jsonschema; of an anyOf those of its last branch, for the ones before say when it counts."""
+    for error in errors:
+        if error.validator == "anyOf":
+            last = len(error.validator_value) - 1
+            yield from _judgments(inner for inner in error.context if inner.schema_path[0] == last)
+        else:
+            yield error
 
 
 _TYPES = {
@@ -179,7 +188,7 @@ def deprecated_keys(data: Any, schema: Schema, path: Path = ()) -> Iterator[tupl
         return
     for key, value in data.items():
         sub = schema.get("properties", {}).get(key)
-        if sub is None:
+        if sub is None or schema.get("x-unknown-keys") == "free":
             continue
         if sub.get("deprecated") and "x-removed" not in sub:
             yield (*path, key), sub

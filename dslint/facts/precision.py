@@ -120,7 +120,7 @@ def sections_without_enabled(config: Config) -> Any:
         section = config.written((name,))
         if not isinstance(section, dict) or "enabled" in section:
             continue
-        if name == "bfloat16" and config.written(("bf16",)) is not None:
+        if name == "bfloat16" and config.data.get("bf16") is not None:
             continue
         if any(not str(key).startswith(("_", "//")) for key in section) or not section:
             found.append(Item((name,), {"key": name}))
@@ -194,7 +194,7 @@ def two_master_formats(config: Config) -> Any:
 @fact
 def bf16_section(config: Config) -> Any:
     """The name of the section that DeepSpeed reads bf16 from."""
-    return "bfloat16" if config.written(("bf16",)) is None and config.has(("bfloat16",)) else "bf16"
+    return "bfloat16" if config.data.get("bf16") is None and config.has(("bfloat16",)) else "bf16"
 
 
 @fact
@@ -261,3 +261,9 @@ def autocast_without_path(config: Config) -> Any:
     if isinstance(names, list) and not all(isinstance(name, str) for name in names):
         return False  # DeepSpeedConfig refuses it
     return any("." not in name for name in names)
+
+
+@fact
+def both_bf16_sections(config: Config) -> Any:
+    """Whether the file gives bf16 and its old spelling bfloat16, of which then only bf16 is read."""
+    return "bfloat16" in config.data and config.data.get("bf16") is not None

@@ -13,7 +13,7 @@ from typing import Any
 
 from dslint.document import Path, dotted
 from dslint.expression import UNKNOWN
-from dslint.trainers import fills
+from dslint.trainers import adds, fills
 
 HIDDEN: dict[str, Callable[[int], int]] = {
     "zero_optimization.reduce_bucket_size": lambda hidden: hidden * hidden,
@@ -24,6 +24,16 @@ HIDDEN: dict[str, Callable[[int], int]] = {
 
 TRAINING_STEPS = 1000
 """Steps of the training that the verified ones would begin, where nothing says how many."""
+
+ADDABLE: dict[Path, Any] = {
+    ("train_micro_batch_size_per_gpu",): 1,
+    ("gradient_accumulation_steps",): 1,
+    ("gradient_clipping",): 0.0,
+    ("bf16", "enabled"): None,
+    ("fp16", "enabled"): None,
+}
+"""What trainers add where the file does not give it, with the value where the run does not say it (None:
+then nothing is added)."""
 
 MONITORS = ("tensorboard", "wandb", "comet", "csv_monitor")
 ONE_BIT = ("onebitadam", "onebitlamb", "zerooneadam")
@@ -110,6 +120,17 @@ def fill(
         elif value is not UNKNOWN or name in values:
             put(config, path, values[name] if value is UNKNOWN else value)
             changes.append(Change(name, get(config, path), source, filled=True))
+    for path, usual in ADDABLE.items():
+        source = adds(trainer, path, lambda place: get(config, place) is not None)
+        if source is None or get(config, path) is not None:
+            continue
+        said = known(path)
+        value = usual if said is UNKNOWN else said
+        if value is not None and value is not False:
+            if len(path) > 1:
+                config[path[0]] = {}
+            put(config, path, value)
+            changes.append(Change(dotted(path), value, source, filled=True))
     return Filled(config, tuple(changes), tuple(hidden))
 
 
