@@ -276,7 +276,7 @@ VALUES: list[Any] = [
     "500000000",
     "5e8", "5.0", "5.5", "true", "True", "yes", "on", "off", "no", "y", "t", "auto", "Auto", "abc", "",
     "fp16", "bf16",
-    "fp32", "float16", "cpu", "nvme", "none", [], [1], ["a"], {}, {"a": 1}, {"enabled": True},
+    "fp32", "float16", "cpu", "nvme", "none", [], [1], ["a"], {}, {"a": 1},
 ]  # fmt: skip
 
 

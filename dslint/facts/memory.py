@@ -280,7 +280,7 @@ def stage_higher_than_needed(config: Config) -> Any:
 
 @fact
 def lower_stage(config: Config) -> Any:
-    """The lower stage that fits, with its traffic, in words: "stage 1 fits too and sends 45 GB a step ..."."""
+    """The lower stage that fits, with its traffic, in words: "stage 1 fits too and sends 45 GB ..."."""
     found, estimate = _faster(config), _most(config)
     if found is None or estimate is None:
         return UNKNOWN

@@ -128,7 +128,7 @@ def fill(
         value = usual if said is UNKNOWN else said
         if value is not None and value is not False:
             if len(path) > 1:
-                config[path[0]] = {}
+                config[str(path[0])] = {}
             put(config, path, value)
             changes.append(Change(dotted(path), value, source, filled=True))
     return Filled(config, tuple(changes), tuple(hidden))
