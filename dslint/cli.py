@@ -167,7 +167,7 @@ def words(text: str) -> tuple[str, ...]:
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs dslint and returns the exit code."""
     try:
-        args = arguments().parse_args(argv)
+        args = arguments().parse_intermixed_args(argv)
         fitting.check(args)
         verifying.check(args)
         return run(args)
@@ -227,7 +227,10 @@ def run(args: argparse.Namespace) -> int:
     if args.show_config:
         from dslint.show import show_config
 
-        return say("".join(show_config(prepare(raw, name, targets[0])) for name, raw, targets in work))
+        if not work and not failed:
+            raise UsageError(nothing_found(args.paths))
+        say("".join(show_config(prepare(raw, name, targets[0])) for name, raw, targets in work))
+        return FAILED if failed else CLEAN
     if args.verify:
         reports, failed = verified(args, work, rules, failed)
     else:
@@ -401,12 +404,12 @@ def target_releases(asked: str | None) -> tuple[list[str], str]:
         return releases_of(asked, "--deepspeed"), "given"
     try:
         named = asked_release(Path.cwd())
+    except FileNotFoundError:  # the current directory is gone
+        named = None
     except ValueError as error:
         raise UsageError(str(error)) from None
     if named is not None:
-        release, where = named
-        if ".." in release or number(release) >= number(oldest):
-            return releases_of(release, where), where
+        return releases_of(*named), named[1]
     installed = installed_release(sys.path)
     if installed is not None and number(installed) >= number(oldest):
         return [installed], "installed"

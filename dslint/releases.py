@@ -8,13 +8,16 @@ from functools import cache
 Spec = str
 """Comma-separated bounds, all of which must hold: ">=0.17.1, <0.19". Empty: every release."""
 
+_RELEASE = re.compile(
+    r"v?([0-9]{1,6}(?:\.[0-9]{1,6}){0,4})(?:(?:rc|a|b|\.dev|\.post)[0-9]+)?(?:\+[A-Za-z0-9.]+)?\Z"
+)
 _BOUND = re.compile(r"\s*(>=|<=|==|!=|>|<)\s*([0-9][0-9.]*)\s*\Z")
 
 
 @cache
 def number(release: str) -> tuple[int, ...]:
     """A release as numbers to compare: "0.19.8+abc" -> (0, 19, 8). Raises ValueError."""
-    match = re.match(r"v?([0-9]+(?:\.[0-9]+)*)", release)
+    match = _RELEASE.match(release)
     if match is None:
         raise ValueError(f"{release!r} is not a DeepSpeed release, such as 0.16.4")
     parts = [int(part) for part in match.group(1).split(".")]

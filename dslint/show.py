@@ -5,6 +5,7 @@ from __future__ import annotations
 from dslint.config import Config
 from dslint.document import dotted
 from dslint.expression import UNKNOWN
+from dslint.report.escape import line_head, visible
 from dslint.rules import show
 from dslint.trainers import NAMES
 
@@ -34,5 +35,5 @@ def show_config(config: Config) -> str:
         else:
             source = _ORIGIN[origin.kind] + (f": {origin.detail}" if origin.detail else "")
         line = f"{dotted(path)} = {text}  # {source}"
-        lines.append("".join(c if c.isprintable() else ascii(c)[1:-1] for c in line))
-    return "\n".join(lines) + "\n"
+        lines.append(line)
+    return "".join(f"{line_head(visible(line, 4000))}\n" for line in lines)

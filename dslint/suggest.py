@@ -55,13 +55,19 @@ def elsewhere(key: str, schema: Schema, section: Path) -> list[Path]:
     A deprecated name leads to what replaced it.
     """
     found: list[Path] = []
-    if key not in _EVERYWHERE:
+    says_nothing = key in _COMMON if section else key in _COMMON or key in _OF_SCRIPTS or "_" not in key
+    if not says_nothing:
         _search(key, schema, (), found)
     return sorted(dict.fromkeys(found), key=lambda path: (-_shared(path, section), len(path), path))
 
 
-_EVERYWHERE = {"enabled", "type", "params", "name", "seed", "debug", "verbose", "profile", "dtype", "tag"}
+_COMMON = {"enabled", "type", "params", "name", "seed", "debug", "verbose", "profile", "dtype", "tag",
+           "partition", "offload", "hidden_size", "num_layers"}  # fmt: skip
 """Names that many sections use: the same word elsewhere says nothing about this one."""
+
+_OF_SCRIPTS = {"num_workers", "pin_memory", "job_name", "output_path", "output_file", "block_size",
+               "max_steps", "warmup_steps"}  # fmt: skip
+"""Names that training scripts give settings of their own at the top level, as they do single words."""
 
 
 def _shared(left: Path, right: Path) -> int:

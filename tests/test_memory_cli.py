@@ -289,3 +289,20 @@ def test_recommended_configs_lint_without_warning(seed: int) -> None:
     options = Options(release, trainer=trainer, gpus=count, workload=workload(full))
     report = lint(config_text(found).encode(), "ds.json", options, load())
     assert [(f.code, f.message) for f in report.findings if f.severity != "info"] == []
+
+
+@pytest.mark.parametrize("missing", ["model", "gpu_type", "gpus"])
+def test_rules_about_memory_are_silent_where_an_input_is_unknown(missing: str) -> None:
+    drawn = {"model": "llama-2-70b", "gpu_type": "l4", "seq_len": 8192, "host_memory": "1GB"}
+    count = None if missing == "gpus" else 8
+    drawn.pop(missing, None)
+    config = {"train_micro_batch_size_per_gpu": 8, "bf16": {"enabled": True}, "zero_optimization": {
+        "stage": 3, "offload_optimizer": {"device": "cpu", "pin_memory": True}}}  # fmt: skip
+    options = Options(schemas.newest(), trainer="raw", gpus=count, workload=workload(drawn))
+    report = lint(json.dumps(config).encode(), "ds.json", options, load())
+    about_memory = ("DS701", "DS702", "DS703", "DS704", "DS705", "DS706", "DS707", "DS708", "DS709")
+    assert [f.code for f in report.findings if f.code in about_memory] == []
+    full = workload({"model": "llama-2-70b", "gpu_type": "l4", "seq_len": 8192, "host_memory": "1GB"})
+    options = Options(schemas.newest(), trainer="raw", gpus=8, workload=full)
+    report = lint(json.dumps(config).encode(), "ds.json", options, load())
+    assert "DS704" in [f.code for f in report.findings]

@@ -149,19 +149,18 @@ def batch_proposal(config: Config) -> Any:
         return f"train_batch_size {micro * steps * ranks}"
     unit = int(unit)
     lower = int(given.train // unit) * unit
-    sizes = [str(size) for size in (lower, lower + unit) if size > 0]
-    proposal = "train_batch_size " + " or ".join(sizes)
-    if known is UNKNOWN:
-        return proposal
+    sizes = [size for size in (lower, lower + unit) if size > 0]
+    if given.micro is not None and given.steps is not None and known is not UNKNOWN:
+        sizes = [unit]
     parts = []
     whole = given.train / ranks
-    if whole == int(whole) and whole >= 1:
+    if known is not UNKNOWN and whole == int(whole) and whole >= 1:
         whole = int(whole)
         if given.steps is not None and whole % micro == 0:
             parts.append(f"gradient_accumulation_steps {whole // micro}")
         if given.micro is not None and whole % steps == 0:
             parts.append(f"train_micro_batch_size_per_gpu {whole // steps}")
-    return ", or ".join([*parts, proposal])
+    return ", or ".join([*parts, "train_batch_size " + " or ".join(map(str, sizes))])
 
 
 def implied_ranks(given: Batch) -> int | None:

@@ -310,15 +310,14 @@ def offload_not_needed(config: Config) -> Any:
     job = estimate.job
     if job.offload_optimizer == "none" and job.offload_param == "none":
         return False
-    if job.gpus == 1 and job.stage:
-        job = replace(job, stage=0)
-    return _without_offload(job).verdict == "fits"
+    return _without_offload(job).comfortable
 
 
 def _without_offload(job: Job) -> Estimate:
     from dslint.memory.predict import predict
 
-    return predict(replace(job, offload_optimizer="none", offload_param="none"))
+    stage = job.stage if job.gpus > 1 else 0
+    return predict(replace(job, stage=stage, offload_optimizer="none", offload_param="none"))
 
 
 @fact

@@ -34,6 +34,8 @@ MOVING = ("activations", RECOMPUTE, "logits", "gathered parameters")
 FITS, TIGHT, CANNOT = "fits", "tight", "cannot-fit"
 ROOM = 0.95
 """Up to this share of the card a run counts as fitting; above it, it may run out with unlucky batches."""
+COMFORT = 0.9
+"""Up to this share of the card a run is sure enough to fit that speed is not paid for a safer one."""
 CERTAIN = 0.9
 """That a run cannot fit is certain when this share of the predicted need is more than there is."""
 
@@ -106,6 +108,13 @@ class Estimate:
         if self.peak + self.outside > usable or self.host_verdict == CANNOT:
             return CANNOT
         return FITS if self.device <= ROOM * usable and self.host_verdict != TIGHT else TIGHT
+
+    @property
+    def comfortable(self) -> bool:
+        """Whether the run fits with room to spare."""
+        return (
+            self.job.gpu is not None and self.verdict == FITS and self.device <= COMFORT * self.job.gpu.usable
+        )
 
     @property
     def host_verdict(self) -> str | None:

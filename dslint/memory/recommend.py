@@ -33,8 +33,6 @@ PLANS = (
 fewer gradients for it."""
 EQUAL = 0.92
 """Estimated speeds closer than this count as equal: the estimate is no better."""
-COMFORT = 0.9
-"""Share of the card up to which a configuration is preferred to a faster one that fills more."""
 LEARNING_RATES = {"full": 1e-5, "lora": 2e-4, "qlora": 2e-4}
 """Learning rates to start from, for a config whose optimizer is DeepSpeed's."""
 BUCKETS = (50_000_000, 500_000_000)
@@ -166,7 +164,7 @@ def recommend(
     fitting, rejected = [], []
     for choices in groups.values():
         fits = [c for c in choices if c.verdict == FITS]
-        good = [c for c in fits if c.estimate.device <= COMFORT * _usable(c)] or fits
+        good = [c for c in fits if c.estimate.comfortable] or fits
         if good:
             fitting.append(_best(good))
         else:
@@ -177,10 +175,6 @@ def recommend(
     best = _best(fitting)
     rest = sorted((c for c in fitting if c is not best), key=lambda c: (-c.pace, _bytes(c), c.order))
     return Recommendation(best, tuple(replace(c, why=_behind(c, best)) for c in rest), tuple(rejected))
-
-
-def _usable(choice: Choice) -> float:
-    return choice.job.gpu.usable if choice.job.gpu is not None else 0.0
 
 
 def _bytes(choice: Choice) -> float:
