@@ -29,6 +29,9 @@ from dslint.settings import TRAINERS, UsageError
 from dslint.verify import arguments as verifying
 
 CLEAN, FOUND, FAILED = 0, 1, 2
+
+MAX_BYTES = 2_000_000
+"""Bytes read of a file: more than any config has that the reader does not refuse as too large."""
 MAX_SCRIPT = 1 << 18
 """Bytes of a launch script that are read."""
 
@@ -223,6 +226,8 @@ def run(args: argparse.Namespace) -> int:
     if args.recommend:
         return recommended(args, options)
     inputs, failed = gather(args)
+    if args.output and any(same_file(args.output, name) for name, _ in inputs):
+        raise UsageError(f"--output {args.output} would replace the config that is linted")
     work = related(args, inputs, options)
     if args.show_config:
         from dslint.show import show_config
@@ -247,6 +252,14 @@ def run(args: argparse.Namespace) -> int:
         failed = publish(args, reports) or failed
     found = any(at_least(f.severity, args.fail_on) for report in reports for f in report.findings)
     return FAILED if failed else FOUND if found else CLEAN
+
+
+def same_file(one: str, other: str) -> bool:
+    """Whether two names lead to one existing file."""
+    try:
+        return os.path.samefile(one, other)
+    except (OSError, ValueError):
+        return False
 
 
 def recommended(args: argparse.Namespace, options: Options) -> int:
@@ -438,18 +451,18 @@ def gather(args: argparse.Namespace) -> tuple[list[tuple[str, bytes]], bool]:
     """The inputs as (name, bytes), and whether one of them could not be had."""
     inputs: list[tuple[str, bytes]] = []
     failed = False
-    for path in args.paths or ([] if args.hf_args else ["."]):
+    for path in dict.fromkeys(args.paths or ([] if args.hf_args else ["."])):
         try:
             if path == "-":
                 inputs.append((args.stdin_filename or "<stdin>", sys.stdin.buffer.read()))
             elif os.path.isdir(path):
-                found = [(str(p), p.read_bytes()) for p in below(Path(path)) if readable(p)]
+                found = ((str(p), head_of(p)) for p in below(Path(path)) if readable(p))
                 configs = [(name, raw) for name, raw in found if is_config(name, raw)]
                 if not configs and args.paths and not args.filter:
                     raise UsageError(nothing_found([path]))
                 inputs += configs
             else:
-                raw = Path(path).read_bytes()
+                raw = head_of(Path(path))
                 if not args.filter or is_config(path, raw):
                     inputs.append((path, raw))
         except UsageError as error:
@@ -459,6 +472,12 @@ def gather(args: argparse.Namespace) -> tuple[list[tuple[str, bytes]], bool]:
             complain(f"{path}: {getattr(error, 'strerror', None) or error}")
             failed = True
     return inputs, failed
+
+
+def head_of(path: Path) -> bytes:
+    """The bytes of a file, of a huge one only as many as tell that it is no config."""
+    with path.open("rb") as file:
+        return file.read(MAX_BYTES)
 
 
 def readable(path: Path) -> bool:

@@ -90,7 +90,7 @@ def _unknown(config: Config, rules: Rules, path: Path, refused: bool) -> Finding
     elif places:
         cure = f"write it as {dotted(places[0])}" if places[0][-1] != key else f"move it to {home}"
     else:
-        cure = "remove it" + ("" if refused else ", or put an underscore before its name to keep it as a note")
+        cure = "remove it" + ("" if refused else ", or put an underscore before its name to keep it")
     when = past.elsewhere(config.target.release) if past else ""
     if when:
         return _of_another_release(config, rules, path, refused, cure, when)
