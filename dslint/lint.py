@@ -49,11 +49,10 @@ def lint(raw: bytes, name: str, options: Options, rules: list[Rule]) -> FileRepo
     """Everything there is to say about one file."""
     config = prepare(raw, name, options)
     document = config.document
-    heard = [
-        rule
-        for rule in rules
-        if (not options.select or chosen(rule, options.select)) and not chosen(rule, options.ignore)
-    ]
+    heard = rules
+    if options.select or options.ignore:
+        heard = [r for r in rules if not options.select or chosen(r, options.select)]
+        heard = [r for r in heard if not chosen(r, options.ignore)]
     findings = list(_findings(document, config, {rule.name: rule for rule in rules}, heard))
     codes = {rule.code for rule in heard}
     findings = [finding for finding in findings if finding.code in codes]

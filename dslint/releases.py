@@ -36,6 +36,7 @@ def bounds(spec: Spec) -> tuple[tuple[str, tuple[int, ...]], ...]:
     return tuple(found)
 
 
+@cache
 def holds(spec: Spec, release: str) -> bool:
     """Whether a release is within a spec."""
     mine = number(release)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -56,7 +57,12 @@ class Rule:
     @property
     def about_accelerate(self) -> bool:
         """Whether the rule speaks about accelerate's own files, with or without a config in them."""
-        return any(place.startswith(("accelerate.", "facts.accelerate_")) for place in (self.at, *self.each))
+        return _about_accelerate((self.at, *self.each))
+
+
+@cache
+def _about_accelerate(places: tuple[str, ...]) -> bool:
+    return any(place.startswith(("accelerate.", "facts.accelerate_")) for place in places)
 
 
 def load(path: FilePath = COMPILED) -> list[Rule]:
@@ -151,6 +157,7 @@ def _items(rule: Rule, config: Config, facts: Facts) -> list[Item]:
     return items
 
 
+@cache
 def split(path: str) -> tuple[str, ...]:
     """The keys of a dotted path of a rule."""
     return tuple(path.split(".")) if path else ()
