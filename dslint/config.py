@@ -60,6 +60,7 @@ class Config:
         self.data: dict[str, Any] = data if isinstance(data, dict) else {}
         self._values: dict[Path, tuple[Any, Origin]] = {}
         self._located: dict[Path, Path | None] = {}
+        self._given: set[Path] | None = None
 
     # Where things stand in the file
 
@@ -72,6 +73,11 @@ class Config:
 
     def locate(self, path: Path) -> Path | None:
         """The keys as the file spells them, or None where the file does not give the path."""
+        if self._given is None:
+            self._given = {()}
+            _spelled(self.data, self.schema, (), self._given)
+        if path not in self._given and not any(isinstance(key, int) for key in path):
+            return None
         if path not in self._located:
             self._located[path] = self._locate(path)
         return self._located[path]
@@ -223,6 +229,25 @@ def properties(schema: Schema | None) -> dict[str, Schema]:
     """The keys a section's schema knows."""
     found: dict[str, Schema] = (schema or {}).get("properties", {})
     return found
+
+
+def _spelled(data: Any, schema: Schema | None, path: Path, found: set[Path]) -> None:
+    """Adds every path of the data, under the file's spelling of each key and under the canonical one."""
+    if not isinstance(data, dict):
+        return
+    known = properties(schema)
+    for key, value in data.items():
+        sub = known.get(key)
+        names = {key}
+        if sub is not None:
+            other = sub.get("x-canonical") or ("properties" in sub and sub.get("x-replaced-by"))
+            if other:
+                names.add(other)
+        for name in names:
+            below = (*path, name)
+            found.add(below)
+            if isinstance(value, dict):
+                _spelled(value, known.get(name, sub), below, found)
 
 
 def spellings(schema: Schema | None, key: str) -> list[str]:
