@@ -6,7 +6,6 @@ Exit codes: 0 no finding at or above --fail-on; 1 such findings; 2 the job could
 from __future__ import annotations
 
 import argparse
-import contextlib
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -315,20 +314,16 @@ def related(
     folders = [path for path in args.paths or ["."] if os.path.isdir(path)]
     if not args.hf_args and not folders and not any(tells_more(name, raw) for name, raw in inputs):
         return [(name, raw, [options]) for name, raw in inputs]
-    from dslint.project import SCRIPTS, asked, plan, runs_of
+    from dslint.project import STARTING, asked, plan, runs_among, runs_of
 
     look = looking_below([".", *folders, *(os.path.dirname(name) or "." for name, _ in inputs)])
     try:
         if args.hf_args:
             jobs = asked(inputs, runs_of(args.hf_args, Path(args.hf_args).read_bytes(), look), look)
         else:
-            runs = []
-            for folder in folders if inputs else []:
-                for script in below(Path(folder), (*SCRIPTS, *YAML)):
-                    if readable(script) and b"deepspeed" in (raw := script.read_bytes()[:MAX_SCRIPT]):
-                        with contextlib.suppress(ValueError):
-                            runs += runs_of(str(script), raw, look)
-            jobs = plan(inputs, runs, look)
+            paths = (path for folder in folders if inputs for path in below(Path(folder), STARTING))
+            files = ((str(path), path.read_bytes()[:MAX_SCRIPT]) for path in paths if readable(path))
+            jobs = plan(inputs, runs_among(files, [name for name, _ in inputs], look), look)
     except (OSError, ValueError) as error:
         raise UsageError(f"{args.hf_args}: {getattr(error, 'strerror', None) or error}") from None
     return [

@@ -182,7 +182,7 @@ class Config:
 
     def _filled(self, path: Path, source: str, value: Any = UNKNOWN) -> tuple[Any, Origin]:
         """A value that the trainer gives, as far as the run is known."""
-        if value is UNKNOWN and self.target.launch is not None:
+        if value is UNKNOWN and (self.target.launch is not None or self.target.workload is not None):
             from dslint.trainers.values import filled
 
             value = filled(path, self.target)

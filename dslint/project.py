@@ -15,7 +15,11 @@ from dslint.document import Document
 from dslint.launch import Launch, Look
 
 SCRIPTS = (".sh", ".bash", ".slurm", ".sbatch")
+STARTING = (*SCRIPTS, ".yaml", ".yml", ".json")
 """Suffixes of files that may start a run."""
+
+STARTERS = (b"deepspeed", b"accelerate", b"llamafactory", b"axolotl", b"swift")
+"""One of these stands in every file that does."""
 
 MAX_RUNS = 50
 """How many runs of one config are judged."""
@@ -47,12 +51,46 @@ def plan(inputs: Iterable[tuple[str, bytes]], runs: Iterable[Launch], look: Look
                 other.companion = other.companion or document
                 job.companion = _read(other)
     for run in runs:
-        found = find(run.config, run.name, look)
-        if found is not None and os.path.normpath(found[0]) in jobs:
-            jobs[os.path.normpath(found[0])].launches.append(run)
+        _attach(jobs, run, look)
     for job in jobs.values():
         del job.launches[MAX_RUNS:]
     return list(jobs.values())
+
+
+def _attach(jobs: dict[str, Job], run: Launch, look: Look) -> None:
+    """Tells the files that a run names about it, as far as they are linted, and about one another.
+
+    What an accelerate file or a file of arguments alone says of a run gives way to the command that is given
+    the file.
+    """
+    if accelerate_file(run) == run.name:
+        return
+    both = []
+    for path in (run.config, accelerate_file(run)):
+        found = find(path, run.name, look) or find(path, run.via, look)
+        job = jobs.get(os.path.normpath(found[0])) if found is not None else None
+        if job is not None and run not in job.launches:
+            if run.via:
+                job.launches = [known for known in job.launches if not same_file(run.via, known.name)]
+            if not any(known.via and same_file(known.via, run.name) for known in job.launches):
+                job.launches.append(run)
+        both.append(job)
+    config, accelerate = both
+    if config is not None and accelerate is not None and config is not accelerate:
+        config.launches = [known for known in config.launches if known.name != accelerate.name]
+        config.companion = config.companion or _read(accelerate)
+        accelerate.companion = accelerate.companion or _read(config)
+
+
+def same_file(path: str, name: str) -> bool:
+    """Whether a path, as a command has it, may mean a file of this name."""
+    return os.path.normpath(name).endswith(os.path.normpath(path).lstrip("./"))
+
+
+def accelerate_file(run: Launch) -> str | None:
+    """The config file that accelerate launch is given."""
+    named = run.launcher.get("config_file")
+    return str(named.value) if named is not None and isinstance(named.value, str) else None
 
 
 def _job(jobs: dict[str, Job], name: str, raw: bytes) -> Job:
@@ -133,25 +171,53 @@ def runs_of(name: str, raw: bytes, look: Look) -> list[Launch]:
     return launches(raw.decode("utf-8", "replace"), name, beside(name, look))
 
 
+def runs_among(files: Iterable[tuple[str, bytes]], configs: Iterable[str], look: Look) -> list[Launch]:
+    """Every run that some files describe and that may name one of the configs; what cannot be read is passed
+    over."""
+    wanted = {os.path.basename(config).encode() for config in configs}
+    found: list[Launch] = []
+    scripts: list[tuple[str, bytes]] = []
+    for name, raw in files:
+        if name.lower().endswith(SCRIPTS):
+            scripts.append((name, raw))
+        elif b"deepspeed" in raw and any(word in raw for word in wanted):
+            found += _readable(name, raw, look)
+    wanted |= {os.path.basename(run.name).encode() for run in found}
+    for name, raw in scripts:
+        if any(word in raw for word in STARTERS) and any(word in raw for word in wanted):
+            found += _readable(name, raw, look)
+    return found
+
+
+def _readable(name: str, raw: bytes, look: Look) -> list[Launch]:
+    """The runs of a file that name a config; [] where it cannot be read."""
+    try:
+        runs = runs_of(name, raw, look)
+    except ValueError:
+        return []
+    return [run for run in runs if run.config is not None or accelerate_file(run) is not None]
+
+
 def asked(inputs: list[tuple[str, bytes]], runs: list[Launch], look: Look) -> list[Job]:
     """The jobs where a person said which run the configs belong to. Raises ValueError where none does."""
     if not runs:
         raise ValueError("it starts no run with DeepSpeed (deepspeed, torchrun, accelerate launch, ...)")
     if not inputs:
-        found = [find(run.config, run.name, look) for run in runs]
+        paths = [(run, run.config or accelerate_file(run)) for run in runs]
+        found = [find(path, run.name, look) or find(path, run.via, look) for run, path in paths]
         inputs = list(dict.fromkeys(entry for entry in found if entry is not None))
         if not inputs:
             names = ", ".join(sorted({run.config for run in runs if run.config})) or "no config"
             raise ValueError(f"it names {names}, which is not to be found from here; give the config's path")
-    jobs = plan(inputs, [], look)
+    jobs = plan(inputs, [run for run in runs if accelerate_file(run) is not None], look)
     for job in jobs:
-        named = [
-            run for run in runs if run.config and os.path.basename(run.config) == os.path.basename(job.name)
-        ]
+        base = os.path.basename(job.name)
+        meant = [run for run in runs if run.config and os.path.basename(run.config) == base]
         silent = [run for run in runs if run.config is None]
-        if not named and not silent and len(runs) > 1:
+        if not meant and not silent and len(runs) > 1:
             raise ValueError(f"it starts {len(runs)} runs, and none names {job.name}")
-        if tells_more(job.name, job.raw) and _read(job).format in ("accelerate", "arguments"):
-            continue
-        job.launches = [*(named or silent or runs), *job.launches]
+        kind = _read(job).format if tells_more(job.name, job.raw) else "json"
+        if kind not in ("accelerate", "arguments"):
+            launches = [*(meant or silent or runs), *job.launches]
+            job.launches = [run for i, run in enumerate(launches) if run not in launches[:i]]
     return jobs

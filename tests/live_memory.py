@@ -153,12 +153,14 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
                     json.dump(answer, file)
                 os._exit(0)
             children.append(child)
-        for child in children:
-            os.waitpid(child, 0)
+        ends = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
         answers = []
-        for rank in range(len(children)):
-            with open(os.path.join(folder, f"{rank}.json"), encoding="utf-8") as file:
-                answers.append(json.load(file))
+        for rank, end in enumerate(ends):
+            try:
+                with open(os.path.join(folder, f"{rank}.json"), encoding="utf-8") as file:
+                    answers.append(json.load(file))
+            except (OSError, ValueError):
+                answers.append({"error": f"rank {rank} ended with {end} and left no result"})
     return next((answer for answer in answers if "error" in answer), answers[0])
 
 
@@ -169,10 +171,15 @@ def main() -> None:
     os.dup2(quiet, 1)
     os.dup2(quiet, 2)
     os.environ["DS_ACCELERATOR"] = "cpu"
-    import deepspeed  # noqa: F401
+    import deepspeed
     import torch
+    from deepspeed.runtime.zero.muon import muon_optimizer  # noqa: F401  (initialize imports torch's compiler by it)
 
+    # What every rank would otherwise do anew: ask which operators could be built, walk the libraries' objects.
+    getattr(deepspeed.ops, "__compatible_ops__", None)
     torch.set_num_threads(1)
+    gc.collect()
+    gc.freeze()
     for line in sys.stdin:
         print(json.dumps(run(json.loads(line))), file=out, flush=True)
 

@@ -48,6 +48,7 @@ def config(stage: int, more: dict[str, Any] | None = None, steps: int = 1, **zer
         "bf16": {"enabled": True},
         "optimizer": TORCH_ADAM,
         "zero_force_ds_cpu_optimizer": False,
+        "zero_allow_untested_optimizer": True,
         "zero_optimization": {"stage": stage, **(SMALL_3 if stage == 3 else SMALL), **zero},
         **(more or {}),
     }

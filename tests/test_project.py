@@ -218,3 +218,55 @@ def test_json_load_reads_what_hjson_refuses() -> None:
 def test_what_json_load_refuses_stays_refused() -> None:
     for text in ('{"a": 1,}', "{'a': 1}", "\ufeff{}", "[1]"):
         assert strictly(read_bytes(text.encode(), "c.json")) is None
+
+
+LAUNCHED = (
+    "accelerate launch --config_file a.yaml {} t.py --per_device_train_batch_size 1 --output_dir x {}\n"
+)
+
+
+def test_accelerates_settings_are_compared_with_the_arguments(capsys: pytest.CaptureFixture[str]) -> None:
+    write("a.yaml", "distributed_type: DEEPSPEED\nnum_processes: 2\nmixed_precision: bf16\ndeepspeed_config:\n"
+          "  zero_stage: 2\n  gradient_accumulation_steps: 4\n  gradient_clipping: 0.5\n")  # fmt: skip
+    write(
+        "t.sh",
+        LAUNCHED.format("", "--gradient_accumulation_steps 2 --max_grad_norm 1.0 --bf16 False --fp16 False"),
+    )
+    found = run(capsys, "a.yaml", "--hf-args", "t.sh")["a.yaml"]
+    assert [key for code, key in found if code == "DS903"] == [
+        "mixed_precision", "deepspeed_config.gradient_accumulation_steps", "deepspeed_config.gradient_clipping"
+    ]  # fmt: skip
+    write(
+        "t.sh",
+        LAUNCHED.format("", "--gradient_accumulation_steps 4 --max_grad_norm 0.5 --bf16 True --fp16 False"),
+    )
+    assert run(capsys, "a.yaml", "--hf-args", "t.sh")["a.yaml"] == []
+    assert run(capsys, "--hf-args", "t.sh") == {"a.yaml": []}
+
+
+def test_deepspeed_in_the_arguments_excludes_accelerates_settings(capsys: pytest.CaptureFixture[str]) -> None:
+    write("ds.json", DS)
+    write("a.yaml", "distributed_type: DEEPSPEED\nnum_processes: 2\ndeepspeed_config:\n  zero_stage: 3\n")
+    write("t.sh", LAUNCHED.format("", "--deepspeed ds.json"))
+    assert ("DS954", "deepspeed_config.zero_stage") in run(capsys, ".")["a.yaml"]
+    assert ("DS954", "zero_optimization.stage") in run(capsys, ".")["ds.json"]
+
+
+def test_precision_on_the_command_line_is_let_pass(capsys: pytest.CaptureFixture[str]) -> None:
+    write("conf/ds.json", DS)
+    write("a.yaml", ACCELERATE + "mixed_precision: bf16\n")
+    write("t.sh", LAUNCHED.format("", ""))
+    assert ("DS956", "mixed_precision") in run(capsys, ".")["a.yaml"]
+    write("t.sh", LAUNCHED.format("--mixed_precision bf16", ""))
+    assert [code for code, _ in run(capsys, ".")["a.yaml"]] == ["DS955"]
+
+
+def test_a_framework_command_brings_its_file_and_the_processes(capsys: pytest.CaptureFixture[str]) -> None:
+    write("conf/ds.json", {**DS, "train_batch_size": 64})
+    write(
+        "sft.yaml",
+        "model_name_or_path: m\ntemplate: t\ndeepspeed: conf/ds.json\nper_device_train_batch_size: 2\n",
+    )
+    write("run.sh", "FORCE_TORCHRUN=1 NPROC_PER_NODE=4 llamafactory-cli train sft.yaml learning_rate=1e-5\n")
+    (message,) = (m for m in messages(capsys, ".") if m.startswith("train_batch_size is 64"))
+    assert "is 8 (sft.yaml:4)" in message

@@ -37,7 +37,7 @@ def options_of(row: Row) -> Options:
     if row.loader == "accelerate-yaml":
         trainer = "hf" if row.script == "hf" else "accelerate"
     launch = None
-    if row.loader == "hf":
+    if row.loader == "hf" or (row.loader == "accelerate-yaml" and row.script == "hf"):
         given = {key: Argument(value, 1) for key, value in {**DEFAULTS, **row.args}.items()}
         launch = Launch("args.json", "hf", given)
     if row.loader == "accelerate":
@@ -218,3 +218,14 @@ def test_arguments_that_may_be_added_to_decide_nothing() -> None:
     options = Options(RELEASE, trainer="hf", launch=Launch("train.sh", "hf", complete=False))
     findings = lint(json.dumps(config(gradient_clipping=0.5)).encode(), "c.json", options, RULES).findings
     assert [f.code for f in findings if f.key == "gradient_clipping"] == []
+
+
+def test_the_model_fills_what_depends_on_its_hidden_size() -> None:
+    from dslint.memory.workload import workload
+
+    keys = ("reduce_bucket_size", "stage3_prefetch_bucket_size", "stage3_param_persistence_threshold")
+    raw = json.dumps(config(zero_optimization={"stage": 3, **dict.fromkeys(keys, "auto")})).encode()
+    load_ = workload({"model": "llama-7b", "micro_batch": 3})
+    judged = prepare(raw, "c.json", Options(RELEASE, trainer="hf", gpus=2, workload=load_))
+    assert [judged.value(("zero_optimization", key)) for key in keys] == [4096**2, int(0.9 * 4096**2), 40960]
+    assert judged.value(("train_micro_batch_size_per_gpu",)) == 3

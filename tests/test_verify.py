@@ -1054,8 +1054,19 @@ class TestOtherLaunchers:
     """Ranks that somebody else has started, and DeepSpeed's launcher for several nodes."""
 
     def test_inside_torchrun(self, place: Path) -> None:
-        argv = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m"]
-        argv += ["dslint", "--verify", "--device", "cpu", "--format", "json", write({"train_batch_size": 4})]
+        argv = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+        argv += [
+            "--log-dir",
+            str(place / "logs"),
+            "-m",
+            "dslint",
+            "--verify",
+            "--device",
+            "cpu",
+            "--format",
+            "json",
+            write({"train_batch_size": 4}),
+        ]
         done = subprocess.run(argv, capture_output=True, text=True, timeout=300)
         assert done.returncode == 0, done.stderr
         report = done.stdout[done.stdout.index('{"dslint"') :]

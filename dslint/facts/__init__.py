@@ -14,6 +14,7 @@ from dslint.facts import (  # noqa: F401  (they register)
     schedule,
     spelling,
     trainer,
+    yaml_numbers,
     zero,
 )
 from dslint.facts.registry import REGISTRY, Facts, Item

@@ -11,6 +11,7 @@ from typing import Any
 from dslint.config import ACCELERATE, Config
 from dslint.document import Document, Path
 from dslint.facts.registry import Item, fact
+from dslint.trainers import HF_LIKE
 
 BLOCK = "deepspeed_config"
 
@@ -113,9 +114,13 @@ def accelerate_type_problem(config: Config) -> Any:
 
 
 def _file(config: Config) -> str | None:
+    """The DeepSpeed config beside the accelerate file: named by it, or by --deepspeed of the run."""
     from dslint.formats.accelerate import names_file
 
-    return names_file(_data(config)) if _used(config) else None
+    launch = config.target.launch
+    named = names_file(_data(config)) if _used(config) else None
+    beside = launch.config if launch is not None and launch.trainer in HF_LIKE and _used(config) else None
+    return named or beside
 
 
 @fact
@@ -170,8 +175,8 @@ def _told_by(config: Config, companion: Document) -> Iterator[Item]:
 
 @fact
 def accelerate_precision_beside_file(config: Config) -> Any:
-    """Whether mixed_precision stands beside deepspeed_config_file and is the only thing that may not."""
-    return _precision_and_file(config) and not accelerate_ambiguous(config)
+    """Whether mixed_precision beside deepspeed_config_file may still be let pass by the command line."""
+    return _precision_and_file(config) and not accelerate_precision_ambiguous(config)
 
 
 def _precision_and_file(config: Config) -> bool:
@@ -180,8 +185,14 @@ def _precision_and_file(config: Config) -> bool:
 
 @fact
 def accelerate_precision_ambiguous(config: Config) -> Any:
-    """Whether mixed_precision stands beside deepspeed_config_file and other keys that may not."""
-    return _precision_and_file(config) and bool(accelerate_ambiguous(config))
+    """Whether mixed_precision stands beside deepspeed_config_file and nothing lets it pass.
+
+    --mixed_precision on the command line would, where no other key is refused anyway.
+    """
+    launch = config.target.launch
+    given = launch.launcher.get("given") if launch is not None else None
+    without = given is not None and "mixed_precision" not in given.value
+    return _precision_and_file(config) and (without or bool(accelerate_ambiguous(config)))
 
 
 @fact

@@ -6,6 +6,7 @@ DeepSpeed derives what is missing with floor division and then insists on the pr
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,6 +65,8 @@ def _given(config: Config) -> Batch | None:
         if config.origin(path).kind == "filled":
             value = config.value(path)
         if not isinstance(value, (int, float, type(None))):
+            return None
+        if isinstance(value, float) and not math.isfinite(value):
             return None
         values.append(value)
     return Batch(*values)

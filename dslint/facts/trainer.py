@@ -81,8 +81,20 @@ def compared(config: Config) -> Iterator[tuple[Any, Any]]:
         return
     for what in COMPARED:
         value = _raw(config.data, what.path)
-        if value is not None and value != "auto":
-            yield what, value
+        if (
+            value is None
+            or value == "auto"
+            or (config.document.config is not None and _asked(config, what.path))
+        ):
+            continue
+        yield what, value
+
+
+def _asked(config: Config, path: Path) -> bool:
+    """Whether the precision of an accelerate file gives way to what the run's arguments ask for."""
+    launch = config.target.launch
+    flags = [launch.likely(name) if launch is not None else UNKNOWN for name in ("fp16", "bf16")]
+    return path[-1] == "enabled" and (config.value(path) is not True or flags != [False, False])
 
 
 def _raw(data: Any, path: Path) -> Any:
@@ -204,7 +216,9 @@ def _shown(value: Any) -> str:
 @fact
 def adapter_run(config: Config) -> Any:
     """Whether the run is known to train adapters (LoRA and the like) only; False where nothing is known."""
-    launch = config.target.launch
+    launch, load = config.target.launch, config.target.workload
+    if load is not None and load.method in ("lora", "qlora"):
+        return True
     if launch is None:
         return False
     kinds = [launch.value(name) for name in ("finetuning_type", "adapter", "tuner_type", "train_type")]

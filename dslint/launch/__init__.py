@@ -66,10 +66,14 @@ DEFAULTS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """A value and the line it stands on, from 1; UNKNOWN where it depends on the environment."""
+    """A value and the line it stands on, from 1; UNKNOWN where it depends on the environment.
+
+    `file` is the file it stands in where that is not the one that describes the run.
+    """
 
     value: Any
     line: int = 0
+    file: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +81,11 @@ class Launch:
     """One run, as far as a file tells.
 
     `arguments` have the names that TrainingArguments gives them, whoever reads them; `launcher` holds
-    what `accelerate launch` was given on its command line or in its config file. `complete` is False
+    what `accelerate launch` was given on its command line or in its config file (under `given` the names of
+    those on the command line, where there is a file). `complete` is False
     where something unresolved, such as "$@", may give more. `config` is the DeepSpeed config that the
-    run names, as written; None where it names none.
+    run names, as written; None where it names none. `via` is the file of arguments that a framework's
+    command is given.
     """
 
     name: str
@@ -92,6 +98,7 @@ class Launch:
     processes: int | None = None
     processes_line: int = 0
     accelerate: bool = False
+    via: str = ""
 
     def given(self, name: str) -> bool:
         """Whether the file gives an argument."""
@@ -115,7 +122,7 @@ class Launch:
     def where(self, name: str) -> str:
         """Where an argument stands, in words: "train.sh:12"."""
         argument = self.arguments.get(name)
-        return place(self.name, argument.line) if argument is not None else "by default"
+        return place(argument.file or self.name, argument.line) if argument is not None else "by default"
 
 
 def place(name: str, line: int) -> str:

@@ -135,6 +135,14 @@ def load(raw: bytes, name: str) -> Node | None:
     return read_bytes(raw, name).root
 
 
+def arguments_of(raw: bytes, name: str, trainer: str) -> dict[str, Argument]:
+    """The arguments in a file, each with its place there; {} where it cannot be read."""
+    from dslint.formats import read_bytes
+
+    found = read(read_bytes(raw, name), trainer).arguments
+    return {key: Argument(argument.value, argument.line, name) for key, argument in found.items()}
+
+
 def settings_of(raw: bytes, name: str) -> dict[str, Any]:
     """A file of arguments as plain data; {} where it cannot be read."""
     root = load(raw, name)

@@ -224,6 +224,7 @@ def _accelerate_file(
 
     settings = accelerate_settings(settings_of(raw, str(named.value)))
     merged = {**{key: Argument(value, named.line) for key, value in settings.items()}, **options}
+    merged["given"] = Argument(sorted(options), named.line)
     if processes is None and _whole(settings.get("num_processes")):
         processes, line = settings["num_processes"], named.line
     return merged, processes, line
@@ -250,7 +251,7 @@ def _script(
     if config is None and "deepspeed_config_file" in options:
         named = options["deepspeed_config_file"]
         config = named.value if isinstance(named.value, str) and named.value != "none" else None
-        trainer, config_line = "accelerate", named.line
+        trainer, config_line = "accelerate" if trainer == "raw" else trainer, named.line
     if os.path.basename(script) == "sft.py" and "swift" in script:
         trainer = "ms-swift"
     elif {"finetuning_type", "template", "cutoff_len"} & set(arguments) and "stage" in arguments:
@@ -343,7 +344,7 @@ def _framework(
     launcher: str = "",
 ) -> Launch | None:
     """A run of a framework: the arguments of its YAML file, then those of the command line."""
-    from dslint.launch.files import rename, settings_of
+    from dslint.launch.files import arguments_of, rename
 
     arguments: dict[str, Argument] = {}
     complete = True
@@ -352,7 +353,7 @@ def _framework(
         raw = look(named) if words[0].known else None
         complete = raw is not None
         if raw is not None:
-            arguments.update({k: Argument(v, words[0].line) for k, v in settings_of(raw, named).items()})
+            arguments.update(arguments_of(raw, named, trainer))
         words = words[1:]
     overrides, resolved = script_arguments([_as_option(word) for word in words])
     arguments.update(overrides)
@@ -371,6 +372,7 @@ def _framework(
         processes,
         line,
         launcher == "accelerate",
+        named,
     )
 
 

@@ -136,6 +136,8 @@ def infer(document: Document, data: dict[str, Any], launch: Launch | None = None
     An accelerate file, or a run that names the config, says it; else an "auto" that only HF fills does.
     """
     if document.format == "accelerate":
+        if launch is not None and launch.trainer in HF_LIKE:
+            return launch.trainer, f"as {launch.name} starts it"
         return "accelerate", "an accelerate config file"
     filled = next((key for key in HF_FILLS if at(data, key) == "auto"), None)
     if launch is not None:

@@ -116,17 +116,37 @@ def filled(path: Path, target: Target) -> Any:
 
     The same for fp16.enabled and bf16.enabled where the file has no such section.
     """
-    launch = target.launch
-    name = dotted(path)
-    if launch is None:
-        return UNKNOWN
-    if name in STABLE_PLUGIN:
+    launch, load, name = target.launch, target.workload, dotted(path)
+    if load is not None and load.shape is not None and name in HIDDEN:
+        return HIDDEN[name](load.shape.hidden)
+    if launch is not None and name in STABLE_PLUGIN:
         return _plugin(STABLE_PLUGIN[name], launch)
     if target.trainer in HF_LIKE:
-        return computed(path, launch.value, target.gpus)
-    if path in (("fp16", "enabled"), ("bf16", "enabled")):
+        return computed(path, lambda argument: _argument(argument, target), target.gpus)
+    if launch is not None and path in (("fp16", "enabled"), ("bf16", "enabled")):
         return precision(str(path[0]), launch)
     return UNKNOWN
+
+
+HIDDEN: dict[str, Callable[[int], int]] = {
+    "zero_optimization.reduce_bucket_size": lambda hidden: hidden * hidden,
+    "zero_optimization.stage3_prefetch_bucket_size": lambda hidden: int(0.9 * hidden * hidden),
+    "zero_optimization.stage3_param_persistence_threshold": lambda hidden: 10 * hidden,
+}
+"""Keys that HF Trainer and accelerate fill from the model's hidden size -> the formula."""
+
+
+def _argument(name: str, target: Target) -> Any:
+    """An argument of the run: as the launch gives it, else as the user says."""
+    value = target.launch.value(name) if target.launch is not None else UNKNOWN
+    if value is UNKNOWN and target.workload is not None:
+        said = {
+            "per_device_train_batch_size": target.workload.micro_batch,
+            "gradient_accumulation_steps": target.workload.accumulation,
+        }
+        if said.get(name) is not None:
+            return said[name]
+    return value
 
 
 def _plugin(setting: tuple[str, Any], launch: Launch) -> Any:
