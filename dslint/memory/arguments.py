@@ -106,15 +106,16 @@ def said(args: argparse.Namespace) -> bool:
     return any(getattr(args, name) for name in _SAID)
 
 
-def check(args: argparse.Namespace) -> None:
-    """Settles the flags that depend on each other; `args.gpus` becomes one number, `args.gpu_counts` all.
-
-    Raises UsageError.
-    """
+def settle(args: argparse.Namespace) -> None:
+    """`args.gpus` becomes one number, `args.gpu_counts` all of them."""
     counts = args.gpus if isinstance(args.gpus, tuple) else (args.gpus,) if args.gpus else ()
     args.gpu_counts = counts
     args.gpus = counts[0] if counts else None
-    if len(counts) > 1 and not args.estimate:
+
+
+def check(args: argparse.Namespace) -> None:
+    """Raises UsageError for settled flags that do not go together."""
+    if len(args.gpu_counts) > 1 and not args.estimate:
         raise UsageError("--gpus takes one number; a list needs --estimate")
     if args.stages and not args.estimate:
         raise UsageError("--stages needs --estimate")

@@ -1,0 +1,157 @@
+"""The flags of the command line. Imported by every run, so it imports next to nothing."""
+
+from __future__ import annotations
+
+import argparse
+from typing import NoReturn
+
+from dslint import __version__
+from dslint.finding import SEVERITIES
+from dslint.memory import arguments as fitting
+from dslint.report import FORMATS
+from dslint.settings import TRAINERS, UsageError
+from dslint.verify import arguments as verifying
+
+EPILOG = """\
+examples:
+  dslint ds_config.json                     judge one config for the installed DeepSpeed, else the newest
+  dslint --gpus 8 ds_config.json            check the batch arithmetic on eight GPUs, too
+  dslint --trainer hf configs/              judge as HF Trainer loads it, all configs below a directory
+  dslint --deepspeed 0.16.9 ds_config.json  judge for another release
+  dslint --explain DS401                    what a rule means and what to do
+  dslint --estimate --model llama-7b --gpus 8 --gpu-type a100-80gb ds_config.json
+  dslint --recommend --model qwen2.5-7b --gpus 4 --gpu-type a100-80gb
+  cat ds.json | dslint - --stdin-filename ds.json
+
+exit codes: 0 nothing at or above --fail-on, 1 findings, 2 could not do the job
+"""
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse whose errors are one line and offer the nearest flag."""
+
+    @property
+    def by_flag(self) -> dict[str, argparse.Action]:
+        """Each flag's action, which knows what values it takes."""
+        return {flag: action for action in self._actions for flag in action.option_strings}
+
+    def error(self, message: str) -> NoReturn:
+        if message.startswith("unrecognized arguments:"):
+            from dslint.suggest import nearest
+
+            word = message.split(": ", 1)[1].split()[0]
+            near = nearest(word.split("=")[0], [s for a in self._actions for s in a.option_strings])
+            message = f"unknown option {word}" + (
+                f"; did you mean {near}?" if near else "; see dslint --help"
+            )
+        raise UsageError(message)
+
+
+def arguments() -> Parser:
+    """The parser of the command line."""
+    p = Parser(
+        prog="dslint",
+        description="Lint DeepSpeed configs: what DeepSpeed will do with the file, before the job is queued.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    p.add_argument(
+        "paths",
+        nargs="*",
+        metavar="PATH",
+        help="config files, directories to search, or - for standard input (default: search .)",
+    )
+    target = p.add_argument_group("what to judge for")
+    target.add_argument(
+        "--deepspeed",
+        metavar="RELEASE",
+        help="DeepSpeed release, or a range such as 0.14.4..0.19.8 (default: the one the repository "
+        "sets, locks or pins, else the installed one, else the newest known)",
+    )
+    target.add_argument(
+        "--upgrade-from",
+        metavar="RELEASE",
+        help="report only what changes for the file between this release and --deepspeed",
+    )
+    target.add_argument(
+        "--trainer",
+        choices=TRAINERS,
+        metavar="NAME",
+        help=f"who loads the config: {', '.join(TRAINERS)} (default: inferred from the file)",
+    )
+    target.add_argument(
+        "--gpus", type=fitting.counts, metavar="N", help="processes, one GPU each (default: unknown)"
+    )
+    target.add_argument(
+        "--hf-args",
+        metavar="FILE",
+        help="how the run is started: TrainingArguments as JSON or YAML (LLaMA-Factory's and axolotl's, too),"
+        " or the launch script",
+    )
+    rules = p.add_argument_group("rules")
+    rules.add_argument(
+        "--select",
+        type=words,
+        metavar="RULES",
+        help="only these: codes (DS401), families (DS4), names, ALL; comma-separated",
+    )
+    rules.add_argument("--ignore", type=words, metavar="RULES", help="all but these")
+    rules.add_argument(
+        "--fail-on",
+        choices=(*SEVERITIES, "never"),
+        metavar="SEVERITY",
+        help="least severity that makes the exit code 1: error (default), warning, info, never",
+    )
+    out = p.add_argument_group("output")
+    out.add_argument(
+        "--format",
+        choices=(*FORMATS, *fitting.FORMATS),
+        metavar="FORMAT",
+        help=f"{', '.join(FORMATS)} (default: text; github under GitHub Actions); html for --estimate",
+    )
+    out.add_argument("--output", metavar="FILE", help="write the report there instead of standard output")
+    out.add_argument(
+        "--color",
+        choices=("auto", "always", "never"),
+        default="auto",
+        metavar="WHEN",
+        help="auto (default: on a terminal, unless NO_COLOR is set), always, never",
+    )
+    files = p.add_argument_group("files")
+    files.add_argument(
+        "--filter",
+        action="store_true",
+        help="of the files given, lint only DeepSpeed configs, by name and content (for hooks)",
+    )
+    files.add_argument("--stdin-filename", metavar="NAME", help="the name to report standard input under")
+    kept = p.add_argument_group("settings (dslint.toml, or [tool.dslint] in pyproject.toml)")
+    kept.add_argument("--config", metavar="FILE", help="use this settings file, for all files")
+    kept.add_argument(
+        "--isolated", action="store_true", help="ignore settings files, and what the repository locks or pins"
+    )
+    kept.add_argument(
+        "--show-settings",
+        action="store_true",
+        help="the settings of the files named, and their origin",
+    )
+    fitting.add(p)
+    verifying.add(p)
+    info = p.add_argument_group("information")
+    info.add_argument(
+        "--explain", metavar="RULE|KEY", help="tell what a rule (code or name) or a key (path) means"
+    )
+    info.add_argument("--list-rules", action="store_true", help="all rules, one a line")
+    info.add_argument(
+        "--print-schema", action="store_true", help="the JSON Schema of the release, for editors"
+    )
+    info.add_argument(
+        "--show-config", action="store_true", help="every value DeepSpeed will use and where it comes from"
+    )
+    info.add_argument("--version", action="version", version=f"dslint {__version__}")
+    return p
+
+
+def words(text: str) -> tuple[str, ...]:
+    """Comma-separated words."""
+    return tuple(word.strip() for word in text.split(",") if word.strip())
