@@ -10,9 +10,9 @@ from typing import Any
 
 from dslint.config import Config, properties, schema_at
 from dslint.document import Path, dotted
-from dslint.finding import Finding
+from dslint.finding import Finding, Fix
 from dslint.history import story
-from dslint.renames import renamed
+from dslint.renames import new_name, renamed
 from dslint.rules import Rule, emit, show
 from dslint.schema import Schema, Violation, deprecated_keys, unread_keys, violations
 from dslint.suggest import elsewhere, nearest
@@ -58,20 +58,23 @@ def check(config: Config, rules: Rules, judged_exactly: bool) -> Iterator[Findin
             if not str(path[-1]).lower().startswith(_ON_PURPOSE):
                 yield _unknown(config, rules, path, refused=False)
     for path, schema in deprecated_keys(config.data, config.schema):
+        from dslint.fixing.keys import deprecated
+
         new = schema.get("x-replaced-by")
         message = f"{path[-1]} is deprecated" + (f"; DeepSpeed now calls it {new}" if new else "")
-        yield _at(
-            config, rules["deprecated-key"], path, message, f"write {new} instead" if new else "remove it"
-        )
+        cure = f"write {new} instead" if new else "remove it"
+        yield _at(config, rules["deprecated-key"], path, message, cure, deprecated(config, path, new))
 
 
-def _at(config: Config, rule: Rule, path: Path, message: str, cure: str) -> Finding:
+def _at(config: Config, rule: Rule, path: Path, message: str, cure: str, fix: Fix | None = None) -> Finding:
     written = (*config.base, *path) if config.document.config is None else config.file_path(path)
-    return emit(rule, config.document.nearest(written), dotted(written), message, cure)
+    return emit(rule, config.document.nearest(written), dotted(written), message, cure, fix)
 
 
 def _unknown(config: Config, rules: Rules, path: Path, refused: bool) -> Finding:
     """An unknown key: a crash where the section forbids it, silence elsewhere."""
+    from dslint.fixing.keys import respelled, without
+
     key, section = str(path[-1]), path[:-1]
     where = dotted(section) or "the top level"
     known = properties(schema_at(config.schema, section))
@@ -91,30 +94,37 @@ def _unknown(config: Config, rules: Rules, path: Path, refused: bool) -> Finding
         cure = f"write it as {dotted(places[0])}" if places[0][-1] != key else f"move it to {home}"
     else:
         cure = "remove it" + ("" if refused else ", or put an underscore before its name to keep it")
+    if near:
+        target: Path | None = (*section, near)
+    elif places:
+        target = places[0]
+    else:
+        target = new_name(path, config.schema, moved)
+    fix = respelled(config, path, target, refused) if target else without(config, path, False)
     when = past.elsewhere(config.target.release) if past else ""
     if when:
-        return _of_another_release(config, rules, path, refused, cure, when)
+        return _of_another_release(config, rules, path, refused, cure, when, fix if target else None)
     if refused:
         message = f"{where} has no key {key}: DeepSpeedConfig raises on a key it does not know there"
-        return _at(config, rules["unknown-key"], path, message, cure)
+        return _at(config, rules["unknown-key"], path, message, cure, fix)
     if near:
         message = f"nobody reads {key}: DeepSpeed drops a key it does not know in {where} without a word"
-        return _at(config, rules["misspelled-key"], path, message, cure)
+        return _at(config, rules["misspelled-key"], path, message, cure, fix)
     if places:
         message = f"nobody reads {key} in {where}; DeepSpeed reads {dotted(places[0])}"
-        return _at(config, rules["misplaced-key"], path, message, cure)
+        return _at(config, rules["misplaced-key"], path, message, cure, fix)
     message = f"DeepSpeed does not read {key} in {where} and drops it without a word"
-    return _at(config, rules["unread-key"], path, message, cure)
+    return _at(config, rules["unread-key"], path, message, cure, fix)
 
 
 def _of_another_release(
-    config: Config, rules: Rules, path: Path, refused: bool, cure: str, when: str
+    config: Config, rules: Rules, path: Path, refused: bool, cure: str, when: str, fix: Fix | None
 ) -> Finding:
     """A key that other releases read: what this one does with it, and since or until when it is read."""
     does = "raises on it" if refused else "drops it without a word"
     message = f"{dotted(path)} {when}; DeepSpeed {config.target.release} {does}"
     rule = rules["unknown-key" if refused else "key-of-another-release"]
-    return _at(config, rule, path, message, cure)
+    return _at(config, rule, path, message, cure, fix)
 
 
 def schema_at_data(data: Any, path: Path) -> Any:
@@ -126,17 +136,21 @@ def schema_at_data(data: Any, path: Path) -> Any:
 
 def _refused(config: Config, rules: Rules, violation: Violation) -> Finding:
     """A known key whose value, or whose very presence, DeepSpeedConfig refuses."""
+    from dslint.fixing import keys as fixing
+
     path = violation.path
     schema = schema_at(config.schema, path) or config.schema
     name = dotted(path) or "the config"
     if "x-removed" in schema:
         message = f"{name} was removed: DeepSpeedConfig raises when the key is there, whatever its value"
-        return _at(config, rules["removed-key"], path, message, schema["x-removed"])
+        fix = fixing.removed(config, path, violation.value, schema["x-removed"])
+        return _at(config, rules["removed-key"], path, message, schema["x-removed"], fix)
     got = _described(violation.value)
     expected = expectation(schema)
     if violation.value is None:
         message = f"{name} is null, which DeepSpeed does not take for absent: DeepSpeedConfig raises"
-        return _at(config, rules["null-value"], path, message, f"remove the key, or give {expected}")
+        fix = fixing.without(config, path, True)
+        return _at(config, rules["null-value"], path, message, f"remove the key, or give {expected}", fix)
     if schema.get("x-values") and not isinstance(violation.value, (dict, list)):
         rule = rules["invalid-value"]
     elif violation.keyword in ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"):
@@ -146,7 +160,10 @@ def _refused(config: Config, rules: Rules, violation: Violation) -> Finding:
     message = f"{name} takes {expected}, not {got}: DeepSpeedConfig raises"
     if violation.value == "auto":
         message += '; only HF Trainer and accelerate fill an "auto", and only in some keys'
-    return _at(config, rule, path, message, _cure(violation.value, schema, expected))
+    near = _near(violation.value, schema)
+    fix = fixing.retyped(config, path, violation.value, schema, near)
+    cure = f'write "{near}"' if near else _cure(violation.value, schema, expected)
+    return _at(config, rule, path, message, cure, fix)
 
 
 def _described(value: Any) -> str:
@@ -188,14 +205,17 @@ def expectation(schema: Schema) -> str:
     return words
 
 
+def _near(value: Any, schema: Schema) -> str | None:
+    """The value that a misspelled one of a closed list is most likely meant to be."""
+    values = schema.get("x-values")
+    if not values or not isinstance(value, str):
+        return None
+    return nearest(value, [v for v in values if isinstance(v, str)])
+
+
 def _cure(value: Any, schema: Schema, expected: str) -> str:
     types = meant(schema)
-    values = schema.get("x-values")
     if isinstance(value, str):
-        if values:
-            near = nearest(value, [v for v in values if isinstance(v, str)])
-            if near:
-                return f'write "{near}"'
         try:
             numeric = float(value)
         except ValueError:

@@ -135,13 +135,14 @@ def configure(document: Document, options: Options) -> Config:
 
 def _findings(document: Document, config: Config, rules: dict[str, Rule], heard: list[Rule]) -> list[Finding]:
     target = config.target
-    found = [_met(rules[problem.rule], problem) for problem in document.problems]
+    strict = target.trainer in STRICT
+    found = [_met(rules[problem.rule], problem, document, strict) for problem in document.problems]
     for departure in document.departures:
         rule = rules.get(departure.rule)
         if rule is not None and rule.applies(target.release, target.trainer):
-            found.append(_met(rule, departure))
-        elif target.trainer in STRICT:
-            found.append(_met(rules["not-strict-json"], departure))
+            found.append(_met(rule, departure, document, strict))
+        elif strict:
+            found.append(_met(rules["not-strict-json"], departure, document, strict))
     readable = not any(
         f.code.startswith("DS0") and f.name != "duplicate-key" for f in found if f.phase == "load"
     )
@@ -158,7 +159,9 @@ def _findings(document: Document, config: Config, rules: dict[str, Rule], heard:
     return found
 
 
-def _met(rule: Rule, problem: Problem) -> Finding:
+def _met(rule: Rule, problem: Problem, document: Document, strict: bool) -> Finding:
+    from dslint.fixing.reading import fix_for
+
     start, end = problem.span
     return Finding(
         rule.code,
@@ -170,4 +173,5 @@ def _met(rule: Rule, problem: Problem) -> Finding:
         start,
         end,
         problem.cure,
+        fix_for(document, problem, strict),
     )

@@ -38,6 +38,13 @@ RENAMED: dict[str, tuple[str, str]] = {
 """Path as people write it -> path in DeepSpeed, and what more there is to say."""
 
 
+def new_name(path: Path, schema: Schema, moved: str | None = None) -> Path | None:
+    """Where DeepSpeed reads an unknown key: `moved`, or what RENAMED says, if the release knows it."""
+    target = moved or RENAMED.get(dotted(path), ("", ""))[0]
+    keys = tuple(target.split("."))
+    return keys if target and schema_at(schema, keys) else None
+
+
 def renamed(path: Path, schema: Schema) -> str | None:
     """How to write a key instead, in words; None where the release of `schema` knows nothing better."""
     target, note = RENAMED.get(dotted(path), ("", ""))

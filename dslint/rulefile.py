@@ -25,7 +25,8 @@ HERE = Path(__file__).parent
 SOURCES = HERE.parent / "rules"
 
 REQUIRED = ("code", "name", "severity", "phase", "summary", "why")
-OPTIONAL = ("check", "deepspeed", "trainers", "when", "at", "each", "message", "cure", "source", "examples")
+SPOKEN = ("message", "cure", "fix")
+OPTIONAL = ("check", "deepspeed", "trainers", "when", "at", "each", *SPOKEN, "source", "examples")
 DOCS = ("why", "source", "examples")
 """Keys that stay out of rules.json, for they only matter to --explain and to tests."""
 
@@ -106,6 +107,10 @@ def compile_rule(data: dict[str, Any], origin: str) -> dict[str, Any]:
             raise refuse("message: must be given, as text")
     for key in ("message", "cure"):
         compiled[key] = template(str(data.get(key, "")).strip(), f"{origin}: {key}")
+    if "fix" in data:
+        if "when" not in data:
+            raise refuse("fix: only a rule with when: has one; what a check finds, the check mends")
+        compiled["fix"] = _fix(data["fix"], f"{origin}: fix")
     examples = data.get("examples", [])
     if not isinstance(examples, list) or not all(isinstance(e, dict) for e in examples):
         raise refuse("examples: a list of mappings with bad: or good:")
@@ -149,6 +154,49 @@ def template(text: str, origin: str) -> Tree:
         elif piece:
             parts.append(piece)
     return parts
+
+
+_CHANGES = ("set", "remove", "rename", "move")
+
+
+def _fix(data: Any, origin: str) -> dict[str, Any]:
+    """The compiled form of what mends a finding. Raises RuleFileError."""
+    known = (*_CHANGES, "safe", "title")
+    if not isinstance(data, dict) or not set(data) & set(_CHANGES) or set(data) - set(known):
+        example = "{set: {zero_optimization.stage: 3}}"
+        raise RuleFileError(f"{origin}: a mapping of {', '.join(known)}, such as {example}")
+    if not isinstance(data.get("safe", False), bool):
+        raise RuleFileError(f"{origin}: safe: true or false")
+    compiled: dict[str, Any] = {"safe": data.get("safe", False)}
+    if "title" in data:
+        compiled["title"] = template(str(data["title"]), f"{origin}: title")
+    for kind in _CHANGES:
+        if kind not in data:
+            continue
+        given = data[kind]
+        if kind == "remove":
+            if not isinstance(given, list):
+                raise RuleFileError(f"{origin}: remove: a list of dotted paths")
+            compiled[kind] = [_fix_path(path, origin) for path in given]
+        elif not isinstance(given, dict):
+            raise RuleFileError(f"{origin}: {kind}: a mapping from dotted paths")
+        else:
+            compiled[kind] = [[_fix_path(path, origin), _fix_value(v, origin)] for path, v in given.items()]
+    return compiled
+
+
+def _fix_path(path: Any, origin: str) -> str:
+    if not isinstance(path, str) or not _PLACE.match(path):
+        raise RuleFileError(f"{origin}: {path!r} is not a dotted path")
+    return path
+
+
+def _fix_value(value: Any, origin: str) -> Tree:
+    """A value as an expression tree: "{zero_optimization.stage}" is one, all else stands for itself."""
+    if not isinstance(value, str) or not ("{" in value or "}" in value):
+        return ["const", value]
+    parts = template(value, origin)
+    return parts[0] if len(parts) == 1 and isinstance(parts[0], list) else ["text", *parts]
 
 
 def compile_folder(folder: Path) -> list[dict[str, Any]]:

@@ -18,7 +18,7 @@ from dslint.config import ACCELERATE, Config
 from dslint.document import Path, Place, dotted
 from dslint.expression import UNKNOWN, Tree, evaluate
 from dslint.facts import Facts, Item
-from dslint.finding import Finding
+from dslint.finding import Finding, Fix
 from dslint.releases import holds
 from dslint.settings import UsageError
 
@@ -47,6 +47,7 @@ class Rule:
     each: tuple[str, ...] = ()
     message: Tree = field(default_factory=list)
     cure: Tree = field(default_factory=list)
+    fix: dict[str, Any] | None = None
     source: tuple[str, ...] = ()
     examples: tuple[dict[str, Any], ...] = ()
 
@@ -166,13 +167,20 @@ def split(path: str) -> tuple[str, ...]:
 def _finding(rule: Rule, config: Config, path: Path, scope: Scope) -> Finding:
     written = config.file_path(path)
     place = config.document.nearest(written)
-    return emit(rule, place, dotted(written), render(rule.message, scope), render(rule.cure, scope))
+    fix = None
+    if rule.fix is not None:
+        from dslint.fixing.rule_fix import fix_by
+
+        fix = fix_by(rule.fix, config, scope)
+    return emit(rule, place, dotted(written), render(rule.message, scope), render(rule.cure, scope), fix)
 
 
-def emit(rule: Rule, place: Place | None, key: str, message: str, cure: str) -> Finding:
+def emit(
+    rule: Rule, place: Place | None, key: str, message: str, cure: str, fix: Fix | None = None
+) -> Finding:
     """The finding of a rule at a place of the document (None: at its very start)."""
     start, end = place.span if place is not None else (0, 0)
-    return Finding(rule.code, rule.name, rule.severity, rule.phase, message, key, start, end, cure)
+    return Finding(rule.code, rule.name, rule.severity, rule.phase, message, key, start, end, cure, fix)
 
 
 def render(template: Tree, scope: Scope) -> str:

@@ -1,0 +1,95 @@
+"""Fixes from changes: edits that were tried on the text and read back as meant, or no fix at all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dslint.document import Document, plain
+from dslint.finding import Fix
+from dslint.fixing.changes import Change, Move, Remove, Replace, carried_out, in_words, same
+from dslint.fixing.edits import Pieces
+from dslint.fixing.json_edits import Edits, JsonEditor
+
+MAX_TEXT = 100_000
+"""Characters of a file that fixes are made for: configs are short."""
+
+_TWICE = ("duplicate-key", "shadowed-key")
+
+
+def fix_of(document: Document, changes: Sequence[Change], safe: bool, title: str = "") -> Fix | None:
+    """The fix that makes some changes, or None where the text does not let them be made surely."""
+    changes = tuple(changes)
+    text = document.text
+    if document.root is None or not changes:
+        return None
+    if any(problem.rule not in _TWICE for problem in document.problems):
+        return None
+    try:
+        expected = carried_out(changes, plain(document.root))
+    except (LookupError, TypeError):
+        return None
+    pieces = Pieces(text)
+    now = document
+    for change in changes:
+        if isinstance(change, Move):
+            now = _round(pieces, document, editor(now).put(change)) or now
+            edits = editor(now).edits(Remove(change.path)) if now.text != text else None
+        else:
+            edits = editor(now).edits(change)
+        after = _round(pieces, document, edits)
+        if after is None:
+            return None
+        now = after
+    if now.root is None or len(now.problems) > len(document.problems):
+        return None
+    if not any(isinstance(change, Replace) for change in changes) and not same(plain(now.root), expected):
+        return None
+    if pieces.text == text:
+        return None
+    return Fix(title or in_words(changes), safe, pieces.edits())
+
+
+def spend(document: Document) -> bool:
+    """Whether one more look at a whole document may be paid for: a fix is tried on the text."""
+    if len(document.text) > MAX_TEXT or document.patience <= 0:
+        return False
+    document.patience -= len(document.text) + 100
+    return True
+
+
+def _round(pieces: Pieces, document: Document, edits: Edits | None) -> Document | None:
+    if not edits or not spend(document):
+        return None
+    pieces.edit(edits)
+    after = reread(pieces.text, document)
+    return after if after.root is not None else None
+
+
+def is_yaml(document: Document) -> bool:
+    """Whether a document was read as YAML; accelerate's files may be either."""
+    return document.format == "yaml" or document.name.lower().endswith((".yaml", ".yml"))
+
+
+def editor(document: Document) -> JsonEditor:
+    """What finds edits in a document."""
+    if is_yaml(document):
+        from dslint.fixing.yaml_edits import YamlEditor
+
+        return YamlEditor(document)
+    return JsonEditor(document)
+
+
+def reread(text: str, like: Document) -> Document:
+    """Another text as the reader of a document reads it."""
+    if is_yaml(like):
+        from dslint.formats.yaml_reader import read_yaml
+
+        return read_yaml(text, like.name)
+    from dslint.formats.json_reader import read_json
+
+    document = read_json(text, like.name)
+    if document.problems and len(document.problems) > len(like.problems):
+        from dslint.formats.strict import strictly
+
+        document = strictly(document) or document
+    return document

@@ -1,0 +1,62 @@
+"""What the `fix:` of a rule file means for one config."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dslint.config import ACCELERATE, Config
+from dslint.document import Path
+from dslint.expression import UNKNOWN, Tree, evaluate
+from dslint.finding import Fix
+from dslint.fixing.build import fix_of
+from dslint.fixing.changes import Change, Move, Remove, Rename, Set
+from dslint.rules import Scope, render, split
+
+KINDS = ("move", "rename", "set", "remove")
+"""In this order the changes of a rule are made."""
+
+
+def fix_by(compiled: dict[str, Any], config: Config, scope: Scope) -> Fix | None:
+    """The fix of a finding; None where a value is unknown or the text does not let it be made."""
+    entries = [(kind, entry) for kind in KINDS for entry in compiled.get(kind, ())]
+    changes = [_change(kind, entry, config, scope) for kind, entry in entries]
+    known = [change for change in changes if change is not None]
+    if len(known) < len(changes):
+        return None
+    title = render(compiled["title"], scope) if "title" in compiled else ""
+    return fix_of(config.document, known, compiled["safe"], title)
+
+
+def _change(kind: str, entry: Any, config: Config, scope: Scope) -> Change | None:
+    path = _path(entry if kind == "remove" else entry[0], config, scope)
+    if path is None:
+        return None
+    if kind == "remove":
+        return Remove(path)
+    value = _value(entry[1], scope)
+    if value is UNKNOWN:
+        return None
+    if kind == "set":
+        return Set(path, value)
+    if kind == "rename":
+        return Rename(path, str(value)) if path else None
+    to = _path(str(value), config, scope)
+    return Move(path, to) if to else None
+
+
+def _path(dotted: str, config: Config, scope: Scope) -> Path | None:
+    """Where a path of a rule stands in the file; None where the file has no such place."""
+    path: Path = split(dotted)
+    if path[0] == "this":
+        if scope.item is None:
+            return None
+        path = (*scope.item.path, *path[1:])
+    if config.document.config is not None and path[:1] != ACCELERATE:
+        return config.document.places.get(path)
+    return config.file_path(path)
+
+
+def _value(tree: Tree, scope: Scope) -> Any:
+    if tree[0] == "text":
+        return render(tree[1:], scope)
+    return evaluate(tree, scope)
