@@ -9,6 +9,10 @@ backward pass and after the step. A failure is {"error": "..."}.
 
 Each rank is forked from a process that has imported torch and DeepSpeed, since DeepSpeed keeps global
 state between calls of initialize and importing it anew takes seconds.
+
+A machine under load changes nothing but the time: ranks meet in a file, not at a port that another
+program may take; a rank that fails or takes minutes ends the others; and nothing is counted before the
+threads of gloo have let go of what they reduced.
 """
 
 from __future__ import annotations
@@ -16,12 +20,18 @@ from __future__ import annotations
 import gc
 import json
 import os
-import socket
+import signal
 import sys
 import tempfile
+import time
 import traceback
 import warnings
+from datetime import timedelta
+from pathlib import Path
 from typing import Any
+
+PATIENCE = 300
+"""Seconds a case may take; it takes one or two on an idle machine."""
 
 HIDDEN, LAYERS, FFN, VOCAB = 64, 4, 176, 1000
 """The model: Llama-like, about 330,000 parameters, so that paddings stay below a thousandth."""
@@ -65,10 +75,34 @@ def model() -> Any:
     return Model()
 
 
+def settle() -> None:
+    """Returns when every other thread of this process sleeps.
+
+    A thread of gloo that has finished a collective wakes us first and drops its references to the tensors
+    afterwards, for which it needs the interpreter.
+    """
+    tasks, calm = Path("/proc/self/task"), 0
+    if not tasks.is_dir():
+        time.sleep(0.2)
+        return
+    own = os.getpid()  # the number of the main thread
+    while calm < 2:
+        time.sleep(0.002)  # whoever waits for the interpreter is running from here on
+        states = []
+        for task in tasks.iterdir():
+            if int(task.name) != own:
+                try:
+                    states.append((task / "stat").read_text().rpartition(")")[2].split()[0])
+                except FileNotFoundError:  # it has just ended
+                    calm = 0
+        calm = calm + 1 if all(state == "S" for state in states) else 0
+
+
 def live() -> int:
     """Bytes of all storages that a tensor of this process still refers to."""
     import torch
 
+    settle()
     gc.collect()
     seen: dict[int, int] = {}
     with warnings.catch_warnings():
@@ -87,22 +121,23 @@ def live() -> int:
     return sum(seen.values())
 
 
-def train(case: dict[str, Any], rank: int, port: int) -> dict[str, Any]:
+def train(case: dict[str, Any], rank: int, folder: str) -> dict[str, Any]:
     """One rank: initialize, two optimizer steps, counting in the second."""
     ranks = case.get("ranks", 2)
     # Without LOCAL_SIZE DeepSpeed leaves its spinning shared-memory collectives alone and uses gloo.
-    os.environ.update(
-        RANK=str(rank),
-        LOCAL_RANK=str(rank),
-        WORLD_SIZE=str(ranks),
-        MASTER_ADDR="127.0.0.1",
-        MASTER_PORT=str(port),
-    )
+    os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(ranks))
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="0")  # asked for, not used
     import deepspeed
     import torch
 
     torch.set_num_threads(1)
-    deepspeed.init_distributed("gloo")
+    deepspeed.init_distributed(
+        "gloo",
+        init_method=f"file://{folder}/store",
+        rank=rank,
+        world_size=ranks,
+        timeout=timedelta(seconds=PATIENCE),
+    )
     config = case["config"]
     if config["zero_optimization"]["stage"] == 3 and case.get("zero_init", True):
         with deepspeed.zero.Init(config_dict_or_path=config):
@@ -135,42 +170,61 @@ def train(case: dict[str, Any], rank: int, port: int) -> dict[str, Any]:
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
     """Forks the ranks of a case and returns what rank 0 measured."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
     with tempfile.TemporaryDirectory() as folder:
-        children = []
+        children = {}
         for rank in range(case.get("ranks", 2)):
             child = os.fork()
             if child == 0:
                 answer: dict[str, Any] = {}
                 try:
                     os.chdir(folder)
-                    answer = train(case, rank, port)
+                    answer = train(case, rank, folder)
                 except BaseException as error:
                     answer = {"error": f"{type(error).__name__}: {error}", "trace": traceback.format_exc()}
                 with open(os.path.join(folder, f"{rank}.json"), "w", encoding="utf-8") as file:
                     json.dump(answer, file)
-                os._exit(0)
-            children.append(child)
-        ends = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+                os._exit(1 if "error" in answer else 0)
+            children[child] = rank
+        ends = wait(children)
         answers = []
-        for rank, end in enumerate(ends):
+        for rank, end in sorted(ends.items()):
             try:
                 with open(os.path.join(folder, f"{rank}.json"), encoding="utf-8") as file:
                     answers.append(json.load(file))
             except (OSError, ValueError):
                 answers.append({"error": f"rank {rank} ended with {end} and left no result"})
-    return next((answer for answer in answers if "error" in answer), answers[0])
+    failures = [answer for answer in answers if "error" in answer]
+    return next((f for f in failures if "trace" in f), failures[0]) if failures else answers[0]
+
+
+def wait(children: dict[int, int]) -> dict[int, int]:
+    """Waits for the ranks by process number; when one fails or time is up, ends the others. Rank -> exit code."""
+    ends: dict[int, int] = {}
+    deadline = time.monotonic() + PATIENCE
+    while len(ends) < len(children):
+        time.sleep(0.01)
+        for child, rank in children.items():
+            if rank in ends:
+                continue
+            ended, status = os.waitpid(child, os.WNOHANG)
+            if ended:
+                ends[rank] = os.waitstatus_to_exitcode(status)
+        if any(ends.values()) or time.monotonic() > deadline:
+            for child, rank in children.items():
+                if rank not in ends:
+                    os.kill(child, signal.SIGKILL)
+                    ends[rank] = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    return ends
 
 
 def main() -> None:
     """JSON lines in, JSON lines out; DeepSpeed's own output goes nowhere."""
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    complaints = os.fdopen(os.dup(2), "w", encoding="utf-8")
     quiet = os.open(os.devnull, os.O_WRONLY)
     os.dup2(quiet, 1)
     os.dup2(quiet, 2)
-    os.environ["DS_ACCELERATOR"] = "cpu"
+    os.environ.update(DS_ACCELERATOR="cpu", OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS="1")
     import deepspeed
     import torch
     from deepspeed.runtime.zero.muon import muon_optimizer  # noqa: F401  (initialize imports torch's compiler by it)
@@ -180,6 +234,10 @@ def main() -> None:
     torch.set_num_threads(1)
     gc.collect()
     gc.freeze()
+    threads = Path("/proc/self/task")
+    if threads.is_dir() and len(list(threads.iterdir())) > 1:
+        print("a library started threads, whose locks a fork may leave held", file=complaints, flush=True)
+        sys.exit(1)
     for line in sys.stdin:
         print(json.dumps(run(json.loads(line))), file=out, flush=True)
 
