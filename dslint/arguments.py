@@ -7,6 +7,7 @@ from typing import NoReturn
 
 from dslint import __version__
 from dslint.finding import SEVERITIES
+from dslint.fixing import arguments as fixing
 from dslint.memory import arguments as fitting
 from dslint.report import FORMATS
 from dslint.settings import TRAINERS, UsageError
@@ -135,6 +136,7 @@ def arguments() -> Parser:
         action="store_true",
         help="the settings of the files named, and their origin",
     )
+    fixing.add(p)
     fitting.add(p)
     verifying.add(p)
     info = p.add_argument_group("information")

@@ -17,6 +17,7 @@ from dslint import schema as schemas
 from dslint.arguments import arguments
 from dslint.discover import SUFFIXES, YAML, below, is_config, tells_more
 from dslint.finding import FileReport, at_least
+from dslint.fixing import arguments as fixing
 from dslint.lint import Options, in_order, lint, lint_releases, prepare
 from dslint.memory import arguments as fitting
 from dslint.report import renderer
@@ -26,6 +27,9 @@ from dslint.settle import Plan, Settling, releases_of, show
 from dslint.verify import arguments as verifying
 
 CLEAN, FOUND, FAILED = 0, 1, 2
+
+Input = tuple[str, bytes]
+Work = tuple[str, bytes, list[Options]]
 
 MAX_BYTES = 2_000_000
 """Bytes read of a file: more than any config has that the reader does not refuse as too large."""
@@ -75,6 +79,7 @@ def run(settling: Settling) -> int:
     for plan in plans.values():
         fitting.check(plan.args)
     verifying.check(args)
+    fixing.check(args)
     if args.show_settings:
         return say("\n".join(show(plan, path) for path, plan in plans.items()))
     if args.explain:
@@ -102,6 +107,10 @@ def run(settling: Settling) -> int:
         return FAILED if failed else CLEAN
     if args.verify:
         reports, failed = verified(args, work, rules, failed)
+    elif args.diff:
+        return show_diff(args, work, inputs, settling, failed)
+    elif args.fix:
+        work, reports, failed = mended(args, work, inputs, settling, failed)
     else:
         reports = [judged(settling.of(name), raw, name, targets) for name, raw, targets in work]
     if not work and not failed and not args.filter:
@@ -143,6 +152,51 @@ def recommended(args: argparse.Namespace, options: Options, settling: Settling) 
 
         failed = save(args.output, config_text(found)) or failed
     return FAILED if failed else CLEAN if found.chosen is not None else FOUND
+
+
+def mended(
+    args: argparse.Namespace, work: list[Work], inputs: list[Input], settling: Settling, failed: bool
+) -> tuple[list[Work], list[FileReport], bool]:
+    """Carries out `--fix`: the texts as they are then, what is said about them, whether something failed.
+
+    Standard input is printed mended.
+    """
+    from dslint.fixing.command import fix_all
+
+    stdin = (args.stdin_filename or "<stdin>") if "-" in args.paths else None
+    names = {name for name, _ in inputs}
+    done = fix_all(work, judging(settling), names, args.unsafe_fixes, stdin)
+    for message in done.cannot:
+        complain(message)
+    for name, raw, _ in done.work:
+        if name == stdin:
+            sys.stdout.buffer.write(raw)
+            sys.stdout.buffer.flush()
+    return done.work, done.reports, failed or bool(done.cannot)
+
+
+def show_diff(
+    args: argparse.Namespace, work: list[Work], inputs: list[Input], settling: Settling, failed: bool
+) -> int:
+    """Carries out `--diff`: prints what `--fix` would change and returns the exit code."""
+    from dslint.fixing.command import diff, fix_all
+
+    names = {name for name, _ in inputs}
+    done = fix_all(work, judging(settling), names, args.unsafe_fixes, write=False)
+    if not work and not failed and not args.filter:
+        raise UsageError(nothing_found(args.paths))
+    text = "".join(diff(name, old, new) for name, old, new in done.changed)
+    if args.output:
+        failed = save(args.output, text) or failed
+    else:
+        write(sys.stdout, text)
+    complain(done.summary)
+    return FAILED if failed else FOUND if done.changed else CLEAN
+
+
+def judging(settling: Settling) -> Callable[[bytes, str, list[Options]], FileReport]:
+    """The function that makes a report of any file."""
+    return lambda raw, name, targets: judged(settling.of(name), raw, name, targets)
 
 
 def verified(
@@ -324,7 +378,7 @@ def publish(args: argparse.Namespace, reports: list[FileReport]) -> bool:
     else:
         text = renderer(name)(reports, color=color)
     if not args.output:
-        write(sys.stdout, text)
+        write(sys.stderr if args.fix and "-" in args.paths else sys.stdout, text)
         return False
     return save(args.output, text)
 

@@ -86,7 +86,10 @@ def _unknown(config: Config, rules: Rules, path: Path, refused: bool) -> Finding
     near = None if other else nearest(key, names)
     places = [] if near or other else elsewhere(key, config.schema, section)
     home = dotted(places[0][:-1]) or "the top level" if places else ""
-    if other:
+    needless = section[-1:] == ("bf16",) and places and places[0][0] == "fp16"
+    if needless:  # and nothing that reads it could do anything with it
+        cure = "remove it: bf16 has no loss scale"
+    elif other:
         cure = other
     elif near:
         cure = f"did you mean {near}?"
@@ -100,7 +103,10 @@ def _unknown(config: Config, rules: Rules, path: Path, refused: bool) -> Finding
         target = places[0]
     else:
         target = new_name(path, config.schema, moved)
-    fix = respelled(config, path, target, refused) if target else without(config, path, False)
+    if needless or target is None:
+        fix = without(config, path, bool(needless))
+    else:
+        fix = respelled(config, path, target, refused)
     when = past.elsewhere(config.target.release) if past else ""
     if when:
         return _of_another_release(config, rules, path, refused, cure, when, fix if target else None)

@@ -74,11 +74,17 @@ def lint_releases(
             latest[identity] = finding
     assert report is not None, "a range holds at least one release"
     findings = [
-        finding if len(seen[key]) == len(releases) else replace(finding, releases=spans(seen[key], releases))
+        finding if len(seen[key]) == len(releases) else _of_some(finding, spans(seen[key], releases))
         for key, finding in latest.items()
     ]
     target = replace(report.target, release=f"{releases[0]}..{releases[-1]}")
     return FileReport(report.document, target, in_order(findings))
+
+
+def _of_some(finding: Finding, releases: str) -> Finding:
+    """A finding of some of the releases; what is safe for these may change what the others do."""
+    fix = finding.fix and replace(finding.fix, safe=False)
+    return replace(finding, releases=releases, fix=fix)
 
 
 def spans(some: Sequence[str], among: Sequence[str]) -> str:

@@ -16,6 +16,9 @@ from dslint.config import Config
 from dslint.document import Path, dotted
 from dslint.expression import UNKNOWN
 from dslint.finding import FileReport, Finding
+from dslint.fixing.build import fix_of
+from dslint.fixing.changes import Set
+from dslint.history import story
 from dslint.lint import Options, in_order, lint, prepare
 from dslint.rules import Rule, emit, show
 
@@ -27,12 +30,24 @@ def upgrade(raw: bytes, name: str, options: Options, rules: list[Rule], old: str
     before = lint(raw, name, replace(options, release=old), rules)
     after = lint(raw, name, options, rules)
     known = {(finding.code, finding.key) for finding in before.findings}
-    findings = [finding for finding in after.findings if (finding.code, finding.key) not in known]
+    findings = [
+        as_before(finding, options.release)
+        for finding in after.findings
+        if (finding.code, finding.key) not in known
+    ]
     rule = next(rule for rule in rules if rule.name == MOVED)
     new_config, old_config = prepare(raw, name, options), prepare(raw, name, replace(options, release=old))
     findings += moved_defaults(rule, old_config, new_config)
     target = replace(after.target, release_reason=f"upgrade from {old}")
     return FileReport(after.document, target, in_order(findings))
+
+
+def as_before(finding: Finding, release: str) -> Finding:
+    """A finding of the new release only; giving a key the name it has there keeps what the file did."""
+    past = story(finding.key)
+    if finding.fix is None or past is None or past.instead(release) is None:
+        return finding
+    return replace(finding, fix=replace(finding.fix, safe=True))
 
 
 def moved_defaults(rule: Rule, old: Config, new: Config) -> Iterator[Finding]:
@@ -54,7 +69,10 @@ def moved_defaults(rule: Rule, old: Config, new: Config) -> Iterator[Finding]:
         )
         home = dotted(path[:-1]) or "the top level"
         cure = f"add {json.dumps(path[-1])}: {show_json(was)} to {home} to keep the old behaviour"
-        yield emit(rule, place, dotted(written), message, cure)
+        fix = None
+        if was is not None and new.document.config is None:
+            fix = fix_of(new.document, [Set(written, was)], True)
+        yield emit(rule, place, dotted(written), message, cure, fix)
 
 
 def relied_on(config: Config, path: Path) -> bool:

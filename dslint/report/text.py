@@ -1,6 +1,6 @@
 """For a person at a terminal: each finding with the line it is about, and what to write instead.
 
-    ds.json:4:5 warning[DS401] offload-param-needs-stage-3
+    ds.json:4:5 warning[DS401] offload-param-needs-stage-3 [*]
       offload_param has no effect in ZeRO stage 2; only stage 3 partitions parameters
       4 |     "offload_param": {"device": "cpu"},
         |     ^^^^^^^^^^^^^^^ runs, but not as meant
@@ -8,7 +8,8 @@
 
     1 warning in 1 file (DeepSpeed 0.19.8: installed; trainer raw; GPUs unknown)
 
-What is printed besides the file's own text is ASCII, so that it reads the same in every locale.
+[*] marks what --fix mends. What is printed besides the file's own text is ASCII, so that it reads the
+same in every locale.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dslint.report.escape import character, line_head, log_command_hashes, visible
-from dslint.report.words import PHASES, cure, said, sections, summary
+from dslint.report.words import PHASES, cure, fixable, said, sections, summary
 
 if TYPE_CHECKING:
     from dslint.document import Document
@@ -38,7 +39,7 @@ def render(reports: Sequence[FileReport], *, color: bool = False) -> str:
         return ""
     blocks = [_block(r.document, finding, color) for r in reports for finding in r.findings]
     blocks += sections(reports)
-    return "\n".join([*blocks, _paint(summary(reports), _BOLD, color) + "\n"])
+    return "\n".join([*blocks, _paint(summary(reports), _BOLD, color) + "\n" + fixable(reports)])
 
 
 def _block(document: Document, finding: Finding, color: bool) -> str:
@@ -50,7 +51,8 @@ def _block(document: Document, finding: Finding, color: bool) -> str:
     bar = _paint("|", _BLUE, color)
     where = _paint(f"{line_head(visible(document.name))}:{line}:{column}", _BOLD, color)
     what = _paint(f"{finding.severity}[{finding.code}]", severity, color)
-    head = [f"{where} {what} {visible(finding.name)}", f"  {line_head(visible(said(finding)))}"]
+    mark = " [*]" if finding.fix is not None and finding.fix.safe else ""
+    head = [f"{where} {what} {visible(finding.name)}{mark}", f"  {line_head(visible(said(finding)))}"]
     if finding.severity == "info":  # advice is said once and briefly: --explain has the rest
         return "\n".join(head) + "\n"
     lines = [

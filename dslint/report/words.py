@@ -60,6 +60,16 @@ def summary(reports: Sequence[FileReport]) -> str:
     return f"{found or 'No findings'} in {where} ({judged_for(reports)})"
 
 
+def fixable(reports: Sequence[FileReport]) -> str:
+    """A line such as "[*] 2 fixable with --fix (1 more with --unsafe-fixes)"; empty where nothing is."""
+    fixes = [finding.fix for report in reports for finding in report.findings if finding.fix]
+    safe = sum(fix.safe for fix in fixes)
+    more = len(fixes) - safe
+    if not safe:
+        return f"{more} fixable with --fix --unsafe-fixes\n" if more else ""
+    return f"[*] {safe} fixable with --fix" + (f" ({more} more with --unsafe-fixes)" if more else "") + "\n"
+
+
 def judged_for(reports: Sequence[FileReport]) -> str:
     """The release, trainer and GPUs assumed. Of files judged differently, each value once."""
     targets = [report.target for report in reports]
