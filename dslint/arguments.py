@@ -99,6 +99,12 @@ def arguments() -> Parser:
     )
     rules.add_argument("--ignore", type=words, metavar="RULES", help="all but these")
     rules.add_argument(
+        "--rules",
+        action="append",
+        metavar="DIR",
+        help="a folder of rule files of your own (may be repeated); see docs/add-a-rule.md",
+    )
+    rules.add_argument(
         "--fail-on",
         choices=(*SEVERITIES, "never"),
         metavar="SEVERITY",
@@ -142,6 +148,9 @@ def arguments() -> Parser:
     info = p.add_argument_group("information")
     info.add_argument(
         "--explain", metavar="RULE|KEY", help="tell what a rule (code or name) or a key (path) means"
+    )
+    info.add_argument(
+        "--test-rules", metavar="DIR", help="try the examples in a folder of rule files of your own"
     )
     info.add_argument("--list-rules", action="store_true", help="all rules, one a line")
     info.add_argument(

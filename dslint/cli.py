@@ -21,7 +21,7 @@ from dslint.fixing import arguments as fixing
 from dslint.lint import Options, in_order, lint, lint_releases, prepare
 from dslint.memory import arguments as fitting
 from dslint.report import renderer
-from dslint.rules import Rule
+from dslint.rules import Rule, load
 from dslint.settings import UsageError
 from dslint.settle import Plan, Settling, releases_of, show
 from dslint.verify import arguments as verifying
@@ -73,6 +73,8 @@ def complain(message: str) -> None:
 
 def run(settling: Settling) -> int:
     """Carries out parsed arguments."""
+    if settling.flags.test_rules:
+        return tested(settling.flags.test_rules)
     whole = settling.run()
     args, rules, options = whole.args, whole.rules, whole.options
     plans = {path: settling.of(path) for path in args.paths if path != "-"} or {"": whole}
@@ -129,6 +131,18 @@ def run(settling: Settling) -> int:
         for finding in report.findings
     )
     return FAILED if failed else FOUND if found else CLEAN
+
+
+def tested(folder: str) -> int:
+    """Carries out `--test-rules`: a line for every rule that holds, one for every example that does not."""
+    from dslint.report.escape import line_head, visible
+    from dslint.team import trials
+
+    passed = True
+    for trial in trials(folder, load()):
+        say("".join(f"{line_head(visible(line))}\n" for line in trial.lines))
+        passed = passed and trial.passed
+    return CLEAN if passed else FOUND
 
 
 def same_file(one: str, other: str) -> bool:

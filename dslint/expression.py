@@ -12,6 +12,7 @@ unless the known parts decide it. A rule fires only on a condition that is known
 from __future__ import annotations
 
 import ast
+import warnings
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -113,7 +114,9 @@ def parse(text: str) -> Tree:
         if depth > MAX_DEPTH:
             raise ExpressionError(f"nested deeper than {MAX_DEPTH}")
     try:
-        node = ast.parse(text.strip(), mode="eval").body
+        with warnings.catch_warnings():  # about odd but valid Python, which is nobody's business here
+            warnings.simplefilter("ignore")
+            node = ast.parse(text.strip(), mode="eval").body
         return _tree(node, 0)
     except ExpressionError:
         raise
@@ -158,6 +161,9 @@ def _path(node: ast.expr) -> tuple[str, ...]:
 
 
 def _comparison(node: ast.Compare, down: int) -> Tree:
+    for middle in node.comparators[:-1]:  # stands in two pairs, so nesting would double at every level
+        if any(isinstance(part, ast.Compare) for part in ast.walk(middle)):
+            raise ExpressionError("a comparison inside a chain of comparisons; join them with and")
     terms = [_tree(term, down) for term in (node.left, *node.comparators)]
     names = []
     for operator in node.ops:
@@ -186,6 +192,8 @@ def paths(tree: Tree) -> list[tuple[str, ...]]:
         return [tuple(tree[1])]
     if tree[0] == "call":
         return [tuple(tree[2])]
+    if tree[0] == "const":
+        return []
     return [path for part in tree[1:] if isinstance(part, list) for path in paths(part)]
 
 

@@ -13,13 +13,16 @@ from pathlib import Path
 from typing import Any
 
 from ruamel.yaml import YAML
+from ruamel.yaml.composer import Composer
 from ruamel.yaml.error import YAMLError
 from ruamel.yaml.events import AliasEvent
 
-from dslint.expression import ExpressionError, Tree, parse
+from dslint.examples import fault
+from dslint.expression import MAX_LENGTH, ExpressionError, Tree, parse
 from dslint.finding import PHASES, SEVERITIES
 from dslint.releases import bounds
 from dslint.settings import TRAINERS
+from dslint.suggest import nearest
 
 HERE = Path(__file__).parent
 SOURCES = HERE.parent / "rules"
@@ -30,33 +33,100 @@ OPTIONAL = ("check", "deepspeed", "trainers", "when", "at", "each", *SPOKEN, "so
 DOCS = ("why", "source", "examples")
 """Keys that stay out of rules.json, for they only matter to --explain and to tests."""
 
-MAX_BYTES = 100_000
+SUFFIXES = (".yaml", ".yml")
+MAX_BYTES = 16_000
+MAX_DEPTH = 40
+MAX_VALUES = 1_000
+MAX_LIST = 100
+"""What a rule file may hold; the longest of rules/ has a tenth of it. Whoever opens a pull request writes
+such files, so what is beyond must not cost the time of reading it."""
+
+_NESTED = re.compile(rf"(?:[-?]\s+){{{MAX_DEPTH}}}")
 _CODE = re.compile(r"[A-Z]{2,8}[0-9]{3}\Z")
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*\Z")
 _PLACE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_0-9][A-Za-z0-9_]*)*\Z")
 
 
 class RuleFileError(ValueError):
-    """A rule file that cannot be used; the message names the file, the key and the cure."""
+    """A rule file that cannot be used; the message, one line, names the file, the key and the cure."""
+
+    def __init__(self, message: str) -> None:
+        line = " ".join(message.split())
+        super().__init__(line if len(line) <= 400 else f"{line[:300]} ... {line[-90:]}")
+
+
+class _Bounded(Composer):
+    """Makes the nodes of a rule file, of which there are few and none stands twice."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.values = self.level = 0
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        """One value with all below it. Raises RuleFileError beyond what a rule file may hold."""
+        event = self.parser.peek_event()
+        if isinstance(event, AliasEvent) or event.anchor is not None:
+            raise RuleFileError("YAML anchors and aliases (&name, *name) are not allowed in a rule file")
+        self.values, self.level = self.values + 1, self.level + 1
+        if self.values > MAX_VALUES or self.level > MAX_DEPTH:
+            raise RuleFileError(f"more than {MAX_VALUES:,} values, or nested deeper than {MAX_DEPTH}")
+        node = super().compose_node(parent, index)
+        self.level -= 1
+        return node
 
 
 def read(path: Path) -> dict[str, Any]:
     """One rule file as plain data, every value as YAML has it. Raises RuleFileError."""
-    raw = path.read_bytes()
+    try:
+        if not path.is_file():
+            raise RuleFileError(f"{path}: not a file")
+        with path.open("rb") as file:
+            raw = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise RuleFileError(f"{path}: {error.strerror}") from None
+    return data_of(raw, str(path))
+
+
+def data_of(raw: bytes, origin: str) -> dict[str, Any]:
+    """The bytes of a rule file as plain data. Raises RuleFileError, which names `origin`."""
     if len(raw) > MAX_BYTES:
-        raise RuleFileError(f"{path}: larger than {MAX_BYTES:,} bytes; a rule file holds one rule")
+        raise RuleFileError(f"{origin}: larger than {MAX_BYTES:,} bytes; a rule file holds one rule")
     try:
         text = raw.decode("utf-8")
+        _shallow(text)
         yaml = YAML(typ="safe", pure=True)
-        if any(isinstance(event, AliasEvent) for event in yaml.parse(text)):
-            raise RuleFileError(f"{path}: YAML aliases (*name) are not allowed in a rule file")
+        yaml.Composer = _Bounded
         data = yaml.load(text)
-    except (YAMLError, UnicodeDecodeError, RecursionError, ValueError) as error:
-        first = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise RuleFileError(f"{path}: not readable as YAML: {first}") from None
+        json.dumps(data)
+    except RuleFileError as error:
+        raise RuleFileError(f"{origin}: {error}") from None
+    except (YAMLError, RecursionError, ValueError, TypeError, AttributeError, IndexError) as error:
+        raise RuleFileError(f"{origin}: not readable as YAML: {_first_words(error)}") from None
     if not isinstance(data, dict):
-        raise RuleFileError(f"{path}: a rule file is a mapping that begins with code: and name:")
+        raise RuleFileError(f"{origin}: a rule file is a mapping that begins with code: and name:")
     return data
+
+
+def _shallow(text: str) -> None:
+    """Refuses deep nesting by the look of it: the YAML scanner takes minutes for a line of brackets."""
+    depth = 0
+    for char in text:
+        if char in "[{":
+            depth += 1
+        elif char in "]}":
+            depth = max(0, depth - 1)
+        if depth > MAX_DEPTH:
+            break
+    if depth > MAX_DEPTH or _NESTED.search(text):
+        raise RuleFileError(f"nested deeper than {MAX_DEPTH}")
+
+
+def _first_words(error: Exception) -> str:
+    """What a YAML error says, with the place."""
+    mark = getattr(error, "problem_mark", None)
+    said = getattr(error, "problem", None) or str(error) or type(error).__name__
+    where = f" (line {mark.line + 1}, column {mark.column + 1})" if mark is not None else ""
+    return f"{said}{where}"
 
 
 def compile_rule(data: dict[str, Any], origin: str) -> dict[str, Any]:
@@ -67,7 +137,9 @@ def compile_rule(data: dict[str, Any], origin: str) -> dict[str, Any]:
 
     for key in data:
         if key not in REQUIRED + OPTIONAL:
-            raise refuse(f"unknown key {key!r}; a rule has {', '.join(REQUIRED + OPTIONAL)}")
+            near = nearest(str(key)[:40], REQUIRED + OPTIONAL)
+            known = f"did you mean {near}?" if near else f"a rule has {', '.join(REQUIRED + OPTIONAL)}"
+            raise refuse(f"unknown key {str(key)!r}; {known}")
     for key in REQUIRED:
         if not isinstance(data.get(key), str) or not data[key].strip():
             raise refuse(f"{key}: must be given, as text")
@@ -112,11 +184,12 @@ def compile_rule(data: dict[str, Any], origin: str) -> dict[str, Any]:
             raise refuse("fix: only a rule with when: has one; what a check finds, the check mends")
         compiled["fix"] = _fix(data["fix"], f"{origin}: fix")
     examples = data.get("examples", [])
-    if not isinstance(examples, list) or not all(isinstance(e, dict) for e in examples):
-        raise refuse("examples: a list of mappings with bad: or good:")
-    for example in examples:
-        if ("bad" in example) == ("good" in example):
-            raise refuse("examples: each has either bad: or good:")
+    if not isinstance(examples, list) or len(examples) > MAX_LIST:
+        raise refuse(f"examples: a list of up to {MAX_LIST} mappings with bad: or good:")
+    for number, example in enumerate(examples, 1):
+        wrong = fault(example)
+        if wrong:
+            raise refuse(f"examples: the {number}. {wrong}")
     compiled["examples"] = examples
     return {key: value for key, value in compiled.items() if value not in ("", [], ())}
 
@@ -125,6 +198,8 @@ def _texts(data: dict[str, Any], key: str, refuse: Any) -> list[str]:
     value = data.get(key, [])
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
         raise refuse(f"{key}: a list of texts")
+    if len(value) > MAX_LIST:
+        raise refuse(f"{key}: more than {MAX_LIST} entries")
     return value
 
 
@@ -140,6 +215,8 @@ def template(text: str, origin: str) -> Tree:
 
     Doubled braces stand for themselves. Raises RuleFileError.
     """
+    if len(text) > MAX_LENGTH:
+        raise RuleFileError(f"{origin}: longer than {MAX_LENGTH:,} characters")
     parts: Tree = []
     for piece in re.split(r"(\{\{|\}\}|\{[^{}]*\})", text):
         if piece in ("{{", "}}"):
@@ -203,7 +280,7 @@ def compile_folder(folder: Path) -> list[dict[str, Any]]:
     """All rules of a folder, by code. Raises RuleFileError, also for a code or name used twice."""
     rules: list[dict[str, Any]] = []
     seen: dict[str, Path] = {}
-    for path in sorted(folder.glob("*.yaml")):
+    for path in sorted(path for path in folder.iterdir() if path.suffix in SUFFIXES):
         rule = compile_rule(read(path), path.name)
         for key in (rule["code"], rule["name"]):
             if key in seen:

@@ -24,6 +24,12 @@ from dslint.settings import UsageError
 
 COMPILED = FilePath(__file__).with_name("rules.json")
 
+TARGET = ("release", "trainer", "gpus")
+"""What rules may ask about the target, as target.gpus."""
+
+MAX_SHOWN = 500
+"""Characters of one value in a message; a message may name a value many times, and a file be one value."""
+
 
 @dataclass(frozen=True, slots=True)
 class Rule:
@@ -104,7 +110,7 @@ class Scope:
         head = path[0]
         if head == "facts" and len(path) == 2:
             return self.facts.get(path[1])
-        if head == "target" and len(path) == 2:
+        if head == "target" and len(path) == 2 and path[1] in TARGET:
             value = getattr(self.config.target, path[1])
             return UNKNOWN if value is None else value
         if head == "this" and self.item is not None:
@@ -185,7 +191,8 @@ def emit(
 
 def render(template: Tree, scope: Scope) -> str:
     """A message with its placeholders filled."""
-    return "".join(part if isinstance(part, str) else show(evaluate(part, scope)) for part in template)
+    shown = (part if isinstance(part, str) else show(evaluate(part, scope)) for part in template)
+    return "".join(text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 3]}..." for text in shown)
 
 
 def show(value: Any) -> str:
@@ -196,4 +203,4 @@ def show(value: Any) -> str:
         return value
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e16:
         return str(int(value))
-    return json.dumps(value, ensure_ascii=False)
+    return json.dumps(value, ensure_ascii=False, default=str)

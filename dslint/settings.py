@@ -86,7 +86,7 @@ FILE_KEYS: Final[dict[str, str]] = {
 
 KEYS: Final[dict[str, str]] = {
     **FILE_KEYS,
-    "rules": WORDS,  # files and folders of a team's own rules
+    "rules": WORDS,  # folders of a team's own rules
     "exclude": WORDS,
 }
 """All settings, and what they take."""

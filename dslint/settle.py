@@ -110,6 +110,7 @@ class Settling:
                 setattr(args, name, self._value(key, *layer, folder))
             else:
                 setattr(args, name, getattr(args, name, None) or DEFAULTS.get(name))
+        args.rules = tuple(args.rules)
         fitting.settle(args)
         rules = self._rules_of(args, origins)
         releases, reason = target_releases(args.deepspeed, origins.get("deepspeed", ""), args.isolated)
@@ -166,22 +167,9 @@ def all_rules(own: tuple[str, ...]) -> list[Rule]:
     """dslint's rules, and those of a team's own folders. Raises UsageError."""
     rules = load()
     if own:
-        from dslint.rulefile import RuleFileError, compile_folder
-        from dslint.rules import from_data
+        from dslint.team import load as team_rules
 
-        for folder in own:
-            if not os.path.isdir(folder):
-                raise UsageError(f"rules: {folder}: no such folder")
-            try:
-                rules += [from_data(data) for data in compile_folder(Path(folder))]
-            except RuleFileError as error:
-                raise UsageError(f"rules: {error}") from None
-        seen: dict[str, str] = {}
-        for rule in rules:
-            for word in (rule.code, rule.name):
-                if word in seen:
-                    raise UsageError(f"rules: {word} of {rule.code} {rule.name} is taken by {seen[word]}")
-                seen[word] = rule.code
+        rules += team_rules(own, rules)
     return rules
 
 

@@ -10,12 +10,10 @@ import pytest
 
 from dslint import schema as schemas
 from dslint.config import schema_at
+from dslint.examples import failure
 from dslint.expression import paths
 from dslint.facts import REGISTRY
-from dslint.finding import FileReport
-from dslint.launch import Argument, Launch
 from dslint.lint import Options, lint
-from dslint.memory.workload import workload
 from dslint.releases import holds
 from dslint.rulefile import HERE, SOURCES, compile_folder, outputs
 from dslint.rules import Rule, from_data, load
@@ -29,30 +27,9 @@ EXAMPLES = [
 ]
 
 
-def run(example: dict[str, Any]) -> FileReport:
-    config = example.get("bad", example.get("good"))
-    text = config if isinstance(config, str) else json.dumps(config, indent=2)
-    release = example.get("deepspeed", schemas.newest())
-    trainer = example.get("trainer", "raw")
-    launch = None
-    if "args" in example or "launcher" in example:
-        given = {key: Argument(value, 1) for key, value in example.get("args", {}).items()}
-        launcher = {key: Argument(value, 1) for key, value in example.get("launcher", {}).items()}
-        launch = Launch("run.sh", trainer, given, launcher, accelerate=bool(launcher))
-    load = workload(example["workload"]) if "workload" in example else None
-    options = Options(release, trainer=trainer, gpus=example.get("gpus"), launch=launch, workload=load)
-    suffix = "yaml" if example.get("format") in ("yaml", "accelerate") else "json"
-    return lint(text.encode(), f"example.{suffix}", options, RULES)
-
-
 @pytest.mark.parametrize("rule, example", EXAMPLES)
 def test_example(rule: Rule, example: dict[str, Any]) -> None:
-    findings = run(example).findings
-    if "bad" in example:
-        keys = [f.key for f in findings if f.code == rule.code]
-        assert example["at"] in keys, [(f.code, f.key, f.message) for f in findings]
-    else:
-        assert [(f.code, f.key, f.message) for f in findings if f.severity != "info"] == []
+    assert failure(rule, example, RULES) == ""
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)

@@ -10,7 +10,7 @@ from dslint.expression import UNKNOWN, Tree, evaluate
 from dslint.finding import Fix
 from dslint.fixing.build import fix_of
 from dslint.fixing.changes import Change, Move, Remove, Rename, Set
-from dslint.rules import Scope, render, split
+from dslint.rules import MAX_SHOWN, Scope, render, show, split
 
 KINDS = ("move", "rename", "set", "remove")
 """In this order the changes of a rule are made."""
@@ -57,6 +57,9 @@ def _path(dotted: str, config: Config, scope: Scope) -> Path | None:
 
 
 def _value(tree: Tree, scope: Scope) -> Any:
-    if tree[0] == "text":
-        return render(tree[1:], scope)
-    return evaluate(tree, scope)
+    if tree[0] != "text":
+        return evaluate(tree, scope)
+    parts = [part if isinstance(part, str) else evaluate(part, scope) for part in tree[1:]]
+    if any(part is UNKNOWN or len(show(part)) > MAX_SHOWN for part in parts):
+        return UNKNOWN
+    return "".join(map(show, parts))
