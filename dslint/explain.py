@@ -9,6 +9,7 @@ from typing import Any
 from dslint.config import schema_at
 from dslint.expression import paths
 from dslint.history import story
+from dslint.links import rule_url
 from dslint.keys import expectation
 from dslint.rules import Rule, no_such_rule
 from dslint.schema import Schema, load
@@ -102,6 +103,8 @@ def rule_page(rule: Rule) -> str:
                 f"{label}{' (with' + flags + ')' if flags else ''}:",
                 *("  " + t for t in text.splitlines()),
             ]
+    if rule_url(rule.code):
+        lines += ["", f"page: {rule_url(rule.code)}"]
     if docs.get("source"):
         lines += ["", "source:", *(f"  {source}" for source in docs["source"])]
     return "\n".join(lines) + "\n"

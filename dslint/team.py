@@ -17,6 +17,7 @@ from dslint.examples import failure
 from dslint.expression import paths
 from dslint.facts import REGISTRY
 from dslint.history import story
+from dslint.links import OURS
 from dslint.report.words import counted
 from dslint.rulefile import SUFFIXES, RuleFileError, compile_rule, read
 from dslint.rules import TARGET, Rule, from_data
@@ -25,9 +26,6 @@ from dslint.schema import newest
 from dslint.settings import UsageError
 from dslint.suggest import nearest
 from dslint.trainers.accelerate import BLOCK, TOP
-
-OURS = "DS"
-"""What the codes of dslint's own rules begin with."""
 
 MAX_FILES = 500
 

@@ -9,6 +9,7 @@ import pytest
 from pages import ROOT, blocks, follow, matches
 
 from dslint.expression import PATH_FUNCTIONS, VALUE_FUNCTIONS
+from dslint.links import SITE
 from dslint.rulefile import OPTIONAL, REQUIRED
 from dslint.rules import TARGET
 
@@ -35,6 +36,10 @@ def test_the_page_names_every_key_and_function() -> None:
         assert f"`{name}(" in text, name
     for name in TARGET:
         assert f"`target.{name}`" in text, name
+
+
+def test_the_site_has_one_address() -> None:
+    assert f'Documentation = "{SITE}"' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(

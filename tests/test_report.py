@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from dslint import __version__
 from dslint.document import Document
 from dslint.finding import PHASES, SEVERITIES, Edit, FileReport, Finding, Fix
+from dslint.links import rule_url
 from dslint.report import FORMATS, renderer
 from dslint.report import words as report_words
 from dslint.report.escape import visible
@@ -265,6 +266,7 @@ class TestJson:
             ),
             ("help", "set zero_optimization.stage to 3"),
             ("releases", "0.9.0 to 0.18.9"),
+            ("url", rule_url("DS401")),
         ]
         assert typo["fix"] is None
 

@@ -3,7 +3,7 @@
     {"dslint": "0.1.0", "files": [
     {"path": "ds.json", "deepspeed": "0.19.8", "trainer": "raw", "gpus": null, "findings": [
     {"code": "DS401", "name": ..., "severity": ..., "phase": ..., "message": ..., "key": ...,
-     "line": 4, "column": 5, "end_line": 4, "end_column": 20, "fix": null, "help": ..., "releases": ...}]}
+     "line": 4, "column": 5, "end_line": 4, "end_column": 20, "fix": null, "help": ..., "releases": ..., "url": ...}]}
     ]}
 
 Lines and columns count from 1, columns in characters, the end exclusive; `key` is a dotted path,
@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from dslint import __version__
+from dslint.links import rule_url
 from dslint.report.escape import log_command_hashes
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ def _finding(document: Document, finding: Finding) -> dict[str, Any]:
         "fix": fix,
         "help": finding.cure,
         "releases": finding.releases,
+        "url": rule_url(finding.code),
     }
 
 
