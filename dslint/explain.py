@@ -9,8 +9,8 @@ from typing import Any
 from dslint.config import schema_at
 from dslint.expression import paths
 from dslint.history import story
-from dslint.links import rule_url
 from dslint.keys import expectation
+from dslint.links import rule_url
 from dslint.rules import Rule, no_such_rule
 from dslint.schema import Schema, load
 

@@ -22,8 +22,8 @@ from dslint.lint import Options, lint
 from dslint.rulefile import MAX_BYTES, SOURCES, RuleFileError, compile_rule, data_of, read
 from dslint.rules import Rule, load
 from dslint.settings import UsageError
-from dslint.team import rule_of, unknown_names
 from dslint.team import load as team_rules
+from dslint.team import rule_of, unknown_names
 
 OWN = load()
 CONFIG = {"train_batch_size": 8, "bf16": {"enabled": True}, "zero_optimization": {"stage": 2}}

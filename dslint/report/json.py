@@ -3,7 +3,8 @@
     {"dslint": "0.1.0", "files": [
     {"path": "ds.json", "deepspeed": "0.19.8", "trainer": "raw", "gpus": null, "findings": [
     {"code": "DS401", "name": ..., "severity": ..., "phase": ..., "message": ..., "key": ...,
-     "line": 4, "column": 5, "end_line": 4, "end_column": 20, "fix": null, "help": ..., "releases": ..., "url": ...}]}
+     "line": 4, "column": 5, "end_line": 4, "end_column": 20, "fix": null, "help": ..., "releases": ...,
+     "url": ...}]}
     ]}
 
 Lines and columns count from 1, columns in characters, the end exclusive; `key` is a dotted path,
