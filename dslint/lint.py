@@ -56,7 +56,26 @@ def lint(raw: bytes, name: str, options: Options, rules: list[Rule]) -> FileRepo
     findings = list(_findings(document, config, {rule.name: rule for rule in rules}, heard))
     codes = {rule.code for rule in heard}
     findings = [finding for finding in findings if finding.code in codes]
+    if config.target.rival and any(finding.severity == "error" for finding in findings):
+        findings = _doubted(raw, name, options, rules, config.target, findings)
     return FileReport(document, config.target, in_order(findings))
+
+
+def _doubted(
+    raw: bytes, name: str, options: Options, rules: list[Rule], target: Target, findings: list[Finding]
+) -> list[Finding]:
+    """Findings for a trainer that nothing tells: no error where the other one takes the file."""
+    everything = replace(options, trainer=target.rival, select=(), ignore=())
+    if any(finding.severity == "error" for finding in lint(raw, name, everything, rules).findings):
+        return findings
+    said = {"raw": "when a script hands the file to DeepSpeed itself", "hf": "under HF Trainer"}
+    doubt = f" ({said[target.trainer]}; not {said[target.rival]})"
+    return [
+        replace(finding, severity="warning", message=finding.message + doubt)
+        if finding.severity == "error"
+        else finding
+        for finding in findings
+    ]
 
 
 def lint_releases(
@@ -133,15 +152,17 @@ def configure(document: Document, options: Options) -> Config:
     target = Target(options.release, "raw", gpus, options.release_reason, launch=launch,
                     companion=options.companion, workload=options.workload)  # fmt: skip
     config = Config(document, schema, target)
-    trainer, reason = (options.trainer, "given") if options.trainer else infer(document, config.data, launch)
+    trainer, reason, rival = (options.trainer or "raw", "given", "")
+    if options.trainer is None:
+        trainer, reason, rival = infer(document, config.data, launch)
     if document.format == "accelerate" and trainer not in (*HF_LIKE, "accelerate"):
         trainer, reason = "accelerate", "an accelerate config file"
-    return Config(document, schema, replace(target, trainer=trainer, trainer_reason=reason))
+    return Config(document, schema, replace(target, trainer=trainer, trainer_reason=reason, rival=rival))
 
 
 def _findings(document: Document, config: Config, rules: dict[str, Rule], heard: list[Rule]) -> list[Finding]:
     target = config.target
-    strict = target.trainer in STRICT
+    strict, advised = target.trainer in STRICT, False
     found = [_met(rules[problem.rule], problem, document, strict) for problem in document.problems]
     for departure in document.departures:
         rule = rules.get(departure.rule)
@@ -149,8 +170,15 @@ def _findings(document: Document, config: Config, rules: dict[str, Rule], heard:
             found.append(_met(rule, departure, document, strict))
         elif strict:
             found.append(_met(rules["not-strict-json"], departure, document, strict))
+        elif target.rival in STRICT and document.format == "json" and not advised:
+            advised = True
+            refused = _met(rules["not-strict-json"], departure, document, strict)
+            message = f"{refused.message}: DeepSpeed reads it, HF Trainer and accelerate cannot load the file"
+            found.append(replace(refused, severity="info", message=message))
     readable = not any(
-        f.code.startswith("DS0") and f.name != "duplicate-key" for f in found if f.phase == "load"
+        f.code.startswith("DS0") and f.name != "duplicate-key" and f.severity != "info"
+        for f in found
+        if f.phase == "load"
     )
     if document.root is None or document.root.kind != "object" or document.format == "arguments":
         return found

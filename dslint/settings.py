@@ -32,7 +32,8 @@ class Target:
     """What a config is judged for.
 
     `gpus` counts processes, one GPU each; None: unknown, and rules that need it stay silent.
-    `release_reason` and `trainer_reason` say in words why these were chosen. `launch` is the run that
+    `release_reason` and `trainer_reason` say in words why these were chosen. `rival` is another
+    trainer that the file may be for, where nothing tells; "" where something does. `launch` is the run that
     names the config, where it is known; `companion` the file that belongs to it: the accelerate config
     that names this DeepSpeed config, or the DeepSpeed config that this accelerate config names.
     `workload` is the model and the machine, for rules about memory; None: nothing is said about them.
@@ -46,6 +47,7 @@ class Target:
     launch: Launch | None = None
     companion: Document | None = None
     workload: Workload | None = None
+    rival: str = ""
 
     @property
     def release_number(self) -> tuple[int, ...]:

@@ -85,6 +85,16 @@ LIGHTNING_ADDS: dict[Path, str] = {
 ADDED: dict[Path, Any] = {("gradient_accumulation_steps",): 1}
 """Values that accelerate adds, whatever the run, where a config file does not give the key."""
 
+DROPPED = frozenset({
+    "zero_optimization.reduce_bucket_size", "zero_optimization.stage3_prefetch_bucket_size",
+    "zero_optimization.stage3_param_persistence_threshold", "zero_optimization.stage",
+    "zero_optimization.offload_optimizer.device", "zero_optimization.offload_param.device",
+    "zero_optimization.offload_optimizer.nvme_path", "zero_optimization.offload_param.nvme_path",
+    "zero_optimization.stage3_gather_16bit_weights_on_model_save", "fp16.enabled", "bf16.enabled",
+    "zero_allow_untested_optimizer",
+})  # fmt: skip
+"""Those of HF_FILLS whose "auto" DeepSpeed itself lets pass: a script may leave it there on purpose."""
+
 STABLE_PLUGIN: dict[str, tuple[str, Any]] = {
     "zero_optimization.stage": ("zero_stage", 2),
     "zero_optimization.offload_optimizer.device": ("offload_optimizer_device", "none"),
@@ -130,27 +140,29 @@ def looks_into(trainer: str, path: Path, has: Callable[[Path], bool]) -> bool:
     return path in zero and not has(("optimizer",))
 
 
-def infer(document: Document, data: dict[str, Any], launch: Launch | None = None) -> tuple[str, str]:
-    """The trainer a config is most likely written for, and why.
+def infer(document: Document, data: dict[str, Any], launch: Launch | None = None) -> tuple[str, str, str]:
+    """The trainer a config is most likely written for, why, and who else may well load it ("": nobody).
 
-    An accelerate file, or a run that names the config, says it; else an "auto" that only HF fills does.
+    An accelerate file, or a run that names the config, says it; else an "auto" that only HF fills does. One
+    that DeepSpeed lets pass leaves it open, and so does a file without any.
     """
     if document.format == "accelerate":
         if launch is not None and launch.trainer in HF_LIKE:
-            return launch.trainer, f"as {launch.name} starts it"
-        return "accelerate", "an accelerate config file"
-    filled = next((key for key in HF_FILLS if at(data, key) == "auto"), None)
+            return launch.trainer, f"as {launch.name} starts it", ""
+        return "accelerate", "an accelerate config file", ""
+    filled = [key for key in HF_FILLS if at(data, key) == "auto"]
+    telling = next((key for key in filled if key not in DROPPED), None)
     if launch is not None:
-        only = next(
-            (key for key in HF_FILLS if key not in ACCELERATE_FILLS and at(data, key) == "auto"), None
-        )
+        only = next((key for key in filled if key not in ACCELERATE_FILLS), None)
         if launch.trainer == "accelerate" and only is not None:
-            return "hf", f'{only} is "auto", which only HF Trainer fills'
-        if launch.trainer != "raw" or filled is None:
-            return launch.trainer, f"as {launch.name} starts it"
-    if filled is not None:
-        return "hf", f'{filled} is "auto"'
-    return "raw", "no value is left to a trainer"
+            return "hf", f'{only} is "auto", which only HF Trainer fills', ""
+        if launch.trainer != "raw" or telling is None:
+            return launch.trainer, f"as {launch.name} starts it", ""
+    if telling is not None:
+        return "hf", f'{telling} is "auto"', ""
+    if filled:
+        return "hf", f'{filled[0]} is "auto"', "raw"
+    return "raw", "no value is left to a trainer", "hf"
 
 
 def at(data: Any, path: str) -> Any:
