@@ -301,6 +301,7 @@ def judged(plan: Plan, raw: bytes, name: str, targets: list[Options]) -> FileRep
     first = reports[0]
     if len(reports) > 1:
         first.findings = in_order(finding for report in reports for finding in report.findings)
+        first.others = [report.target for report in reports[1:]]
     return first
 
 

@@ -81,9 +81,13 @@ class Section:
 
 @dataclass(slots=True)
 class FileReport:
-    """The findings in one file, in the order of the text, and what it was judged for."""
+    """The findings in one file, in the order of the text, and what it was judged for.
+
+    `others`: what else it was judged for, where several runs name it.
+    """
 
     document: Document
     target: Target
     findings: list[Finding]
     sections: list[Section] = field(default_factory=list)
+    others: list[Target] = field(default_factory=list)

@@ -12,7 +12,7 @@ from dslint.config import Config, properties, schema_at
 from dslint.document import Path, dotted
 from dslint.finding import Finding, Fix
 from dslint.history import story
-from dslint.renames import new_name, renamed
+from dslint.renames import FLAGS, PARAMS, new_name, renamed
 from dslint.rules import Rule, emit, show
 from dslint.schema import Schema, Violation, deprecated_keys, unread_keys, violations
 from dslint.suggest import elsewhere, nearest
@@ -62,7 +62,8 @@ def check(config: Config, rules: Rules, judged_exactly: bool) -> Iterator[Findin
 
         new = schema.get("x-replaced-by")
         message = f"{path[-1]} is deprecated" + (f"; DeepSpeed now calls it {new}" if new else "")
-        cure = f"write {new} instead" if new else "remove it"
+        flag = FLAGS.get(str(path[-1])) if schema_at_data(config.data, path) is True else None
+        cure = f"write {flag or new} instead" if flag or (new and path[-1] not in FLAGS) else "remove it"
         yield _at(config, rules["deprecated-key"], path, message, cure, deprecated(config, path, new))
 
 
@@ -84,7 +85,10 @@ def _unknown(config: Config, rules: Rules, path: Path, refused: bool) -> Finding
     other = f"write it as {moved}" if moved else renamed(path, config.schema)
     names = [name for name in known if name not in present and "x-removed" not in known[name]]
     near = None if other else nearest(key, names)
+    if key in PARAMS and "params" in names and "params" in known:
+        near = "params"
     places = [] if near or other else elsewhere(key, config.schema, section)
+    places = places or _parameter(config, key, section)
     home = dotted(places[0][:-1]) or "the top level" if places else ""
     needless = section[-1:] == ("bf16",) and places and places[0][0] == "fp16"
     if needless:  # and nothing that reads it could do anything with it
@@ -121,6 +125,28 @@ def _unknown(config: Config, rules: Rules, path: Path, refused: bool) -> Finding
         return _at(config, rules["misplaced-key"], path, message, cure, fix)
     message = f"DeepSpeed does not read {key} in {where} and drops it without a word"
     return _at(config, rules["unread-key"], path, message, cure, fix)
+
+
+def _parameter(config: Config, key: str, section: Path) -> list[Path]:
+    """Where a parameter of an optimizer or a scheduler belongs that stands outside `params`."""
+    for home in ("optimizer", "scheduler"):
+        given = config.data.get(home)
+        if section not in ((), (home,)) or not isinstance(given, dict):
+            continue
+        params = given.get("params")
+        if key in parameter_names(config, home) and not (isinstance(params, dict) and key in params):
+            return [(home, "params", key)]
+    return []
+
+
+def parameter_names(config: Config, home: str) -> set[str]:
+    """What the optimizers or the schedulers of DeepSpeed take as params."""
+    annotated = schema_at(config.schema, (home,))
+    names: set[str] = set()
+    for entry in annotated.get(f"x-{home}s", {}).values():
+        for key in ("gpu", "cpu_offload", "torch_adam", "params", "required"):
+            names |= set(entry.get(key, ()))
+    return names
 
 
 def _of_another_release(

@@ -37,6 +37,16 @@ RENAMED: dict[str, tuple[str, str]] = {
 }
 """Path as people write it -> path in DeepSpeed, and what more there is to say."""
 
+PARAMS = ("parameters", "param", "args", "kwargs", "arguments", "config", "hyperparameters", "settings")
+"""What people call `params` of optimizer and scheduler."""
+
+FLAGS = {
+    "cpu_offload": '"offload_optimizer": {"device": "cpu"}',
+    "cpu_offload_param": '"offload_param": {"device": "cpu"}',
+    "cpu_offload_use_pin_memory": '"pin_memory": true within offload_optimizer or offload_param',
+}
+"""Deprecated switches whose replacement is a section -> what to write where they are on."""
+
 
 def new_name(path: Path, schema: Schema, moved: str | None = None) -> Path | None:
     """Where DeepSpeed reads an unknown key: `moved`, or what RENAMED says, if the release knows it."""

@@ -94,6 +94,13 @@ def _advice(key: str, known: frozenset[str]) -> str:
 
 
 @fact
+def accelerate_block_text(config: Config) -> Any:
+    """The text that stands where deepspeed_config takes a mapping; None where none does."""
+    block = _data(config).get(BLOCK)
+    return block if isinstance(block, str) and block and _used(config) else None
+
+
+@fact
 def accelerate_block_unused(config: Config) -> Any:
     """Whether a deepspeed_config with something in it stands beside another distributed_type."""
     return bool(_block(config)) and not _used(config)

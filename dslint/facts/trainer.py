@@ -38,6 +38,13 @@ def trainer_name(config: Config) -> Any:
 
 
 @fact
+def refused_by_accelerate(config: Config) -> Any:
+    """"accelerate raises", with the trainer above it where there is one."""
+    above = config.target.trainer
+    return "accelerate raises" if above == "accelerate" else f"accelerate, below {NAMES[above]}, raises"
+
+
+@fact
 def auto_left(config: Config) -> Any:
     """Every "auto" that nobody fills under HF Trainer or accelerate, with how the run ends (`this.end`)."""
     if config.target.trainer not in (*HF_LIKE, "accelerate") or config.document.config is not None:
@@ -70,6 +77,8 @@ def _left(config: Config, path: Path) -> bool:
 def _end(path: Path) -> str:
     if dotted(path) in _WALKED:
         return "looking a key up in the string ends in an AttributeError"
+    if path == ("tensor_parallel", "autotp_size"):
+        return "accelerator.prepare compares it with 1 and raises a TypeError"
     return f"accelerator.prepare raises ValueError (`{dotted(path)}` not found in kwargs)"
 
 

@@ -8,6 +8,7 @@ time linear in MAX_SIZE.
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Iterator
 from typing import Any, Final
@@ -46,7 +47,10 @@ _FLOAT = re.compile(
     r"|[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+\.[0-9_]*|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))\Z"
 )
 _TAG = "tag:yaml.org,2002:"
-_TAGS = {f"{_TAG}{kind}" for kind in ("str", "int", "float", "bool", "null", "map", "seq")}
+_TEXTS = {f"{_TAG}{kind}" for kind in ("str", "binary", "timestamp")}
+_TAGS = _TEXTS | {
+    f"{_TAG}{kind}" for kind in ("int", "float", "bool", "null", "map", "seq", "set", "omap", "pairs")
+}
 _NUMERIC = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)[eE][-+]?[0-9]+\Z")
 
 
@@ -188,7 +192,7 @@ class _Builder:
         self.attach(node, event.value)
 
     def tag(self, event: Any, span: Span) -> str | None:
-        """The type that a value is written to be of; safe_load refuses all but the core ones."""
+        """The type that a value is written to be of; safe_load refuses all but YAML's own."""
         tag: str | None = event.tag if event.tag not in (None, "!") else None
         if tag is not None and tag not in _TAGS:
             self.stop(
@@ -198,7 +202,12 @@ class _Builder:
 
     def tagged(self, tag: str, text: str, span: Span) -> tuple[str, Scalar]:
         """A scalar whose type is written before it."""
-        if tag == f"{_TAG}str":
+        if tag == f"{_TAG}binary":
+            try:
+                return "string", str(base64.decodebytes(text.encode("ascii")))
+            except ValueError:
+                self.stop("syntax-error", span, "yaml.safe_load cannot decode this as base64")
+        if tag in _TEXTS:
             return "string", text
         kind, value = resolve(text)
         expected = {"int": "number", "float": "number", "bool": "boolean", "null": "null"}.get(

@@ -38,7 +38,9 @@ def _command(document: Document, finding: Finding) -> str:
     else:  # the runner refuses columns of a span over several lines
         properties["endLine"] = end_line
     properties["title"] = f"{finding.code} {visible(finding.name)}"
-    message = [f"{path}:{line}:{column}: {finding.code} {visible(said(finding))}", PHASES[finding.phase]]
+    message = [f"{path}:{line}:{column}: {finding.code} {visible(said(finding))}"]
+    if finding.severity != "info" and PHASES[finding.phase] not in message[0]:
+        message.append(PHASES[finding.phase])
     if help_ := cure(finding):
         message.append(f"help: {visible(help_)}")
     listed = ",".join(f"{key}={_property(str(value))}" for key, value in properties.items())

@@ -72,7 +72,7 @@ def fixable(reports: Sequence[FileReport]) -> str:
 
 def judged_for(reports: Sequence[FileReport]) -> str:
     """The release, trainer and GPUs assumed. Of files judged differently, each value once."""
-    targets = [report.target for report in reports]
+    targets = [target for report in reports for target in (report.target, *report.others)]
     releases = _distinct(_reasoned(t.release, t.release_reason) for t in targets)
     trainers = _distinct(_reasoned(t.trainer, t.trainer_reason) for t in targets)
     gpus = _distinct("GPUs unknown" if t.gpus is None else counted(t.gpus, "GPU") for t in targets)
