@@ -129,8 +129,8 @@ def sections_without_enabled(config: Config) -> Any:
 
 @fact
 def unread_scale_keys(config: Config) -> Any:
-    """In words, the changed keys of dynamic loss scaling; null where there are none."""
-    return ", ".join(_changed(config, DYNAMIC)) or None
+    """In words, the keys of dynamic loss scaling that the file gives; null where there are none."""
+    return ", ".join(key for key in DYNAMIC if config.has(("fp16", key))) or None
 
 
 @fact
