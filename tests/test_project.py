@@ -270,3 +270,12 @@ def test_a_framework_command_brings_its_file_and_the_processes(capsys: pytest.Ca
     write("run.sh", "FORCE_TORCHRUN=1 NPROC_PER_NODE=4 llamafactory-cli train sft.yaml learning_rate=1e-5\n")
     (message,) = (m for m in messages(capsys, ".") if m.startswith("train_batch_size is 64"))
     assert "is 8 (sft.yaml:4)" in message
+
+
+def test_the_summary_names_each_runs_trainer(capsys: pytest.CaptureFixture[str]) -> None:
+    write("ds.json", {"train_micro_batch_size_per_gpu": 1, "zero_optimization": {"stage": 2}})
+    run = "deepspeed --num_gpus"
+    write("run.sh", f"{run} 2 raw.py --deepspeed_config ds.json\n{run} 4 hf.py --deepspeed ds.json --output_dir o\n")
+    main(["ds.json", "--hf-args", "run.sh"])
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert "raw: as run.sh starts it or hf: as run.sh starts it" in last and "2 GPUs or 4 GPUs" in last

@@ -349,6 +349,10 @@ class TestGithub:
             "1 error, 1 warning in 1 of 2 files (DeepSpeed 0.19.8: installed; trainer raw; GPUs unknown)\n"
         )
 
+    def test_what_the_message_says_of_the_phase_is_not_said_again(self) -> None:
+        finding = find("{}", "{", message="the key: DeepSpeedConfig raises on it")
+        assert show("github", one("{}", finding)).count("DeepSpeedConfig raises") == 1
+
     def test_info_is_a_notice(self) -> None:
         assert show("github", one("{}", find("{}", "{", "info"))).startswith("::notice file=ds.json,line=1,")
 

@@ -180,16 +180,48 @@ def test_accelerate_fills_no_betas() -> None:
 
 
 @pytest.mark.parametrize(
-    "text, trainer",
+    "text, trainer, rival",
     [
-        (json.dumps(AUTO), "hf"),
-        ('{"train_batch_size": 8, "fp16": {"loss_scale": "auto"}}', "raw"),
-        ('{"train_batch_size": 8}', "raw"),
+        (json.dumps(AUTO), "hf", ""),
+        ('{"train_batch_size": 8, "zero_optimization": {"reduce_bucket_size": "auto"}}', "hf", "raw"),
+        ('{"train_batch_size": 8, "bf16": {"enabled": "auto"}}', "hf", "raw"),
+        ('{"train_batch_size": 8, "fp16": {"loss_scale": "auto"}}', "raw", "hf"),
+        ('{"train_batch_size": 8}', "raw", "hf"),
     ],
 )
-def test_the_trainer_is_inferred_from_what_it_fills(text: str, trainer: str) -> None:
+def test_the_trainer_is_inferred_from_what_it_fills(text: str, trainer: str, rival: str) -> None:
     document = read_bytes(text.encode(), "c.json")
-    assert infer(document, json.loads(text))[0] == trainer
+    found, _, other = infer(document, json.loads(text))
+    assert (found, other) == (trainer, rival)
+
+
+LEFT = '"zero_optimization": {"stage": 3, "reduce_bucket_size": "auto", "sub_group_size": "auto"}'
+TWICE = '"zero_optimization": {"stage": 1, "stage": 2}'
+
+
+@pytest.mark.parametrize(
+    "text, trainer, code, severity",
+    [
+        ('{"train_batch_size": 8, ' + LEFT + "}", None, "DS901", "warning"),
+        ('{"train_batch_size": 8, ' + LEFT + "}", "hf", "DS901", "error"),
+        ('{"train_batch_size": "auto", ' + LEFT + "}", None, "DS901", "error"),
+        ('{"train_batch_size": 8, ' + TWICE + "}", None, "DS004", "warning"),
+        ('{"train_batch_size": 8, ' + TWICE + "}", "raw", "DS004", "error"),
+        # HF Trainer does not take these either
+        ('{"train_batch_size": 8, "train_batch_size": 4}', None, "DS004", "error"),
+        ('{"train_batch_size": 8, "zero_optimization": {"stage": 7}}', None, "DS107", "error"),
+        ('{"train_batch_size": 8} // for four GPUs', None, "DS020", "info"),
+        ('{"train_batch_size": "auto"} // for four GPUs', None, "DS020", "error"),
+        ('{"train_batch_size": 8} // for four GPUs', "raw", "DS020", None),
+    ],
+)
+def test_where_nothing_tells_the_trainer_an_error_holds_for_both(
+    text: str, trainer: str | None, code: str, severity: str | None
+) -> None:
+    findings = lint(text.encode(), "c.json", Options(RELEASE, trainer=trainer), RULES).findings
+    found = [f for f in findings if f.code == code]
+    assert [f.severity for f in found] == ([] if severity is None else [severity])
+    assert [f for f in found if f.severity == "warning" and "HF Trainer" not in f.message] == []
 
 
 def test_a_run_tells_the_trainer() -> None:

@@ -198,3 +198,11 @@ def test_a_yaml_file_is_told_by_its_keys() -> None:
         assert read_bytes(text.encode(), "c.yml").format == kind, text
     inline = read_bytes(b"base_model: m\ndeepspeed:\n  zero_optimization: {stage: 2}\n", "c.yaml")
     assert (inline.format, inline.base) == ("yaml", ("deepspeed",))
+
+
+def test_a_tag_that_pyyaml_knows_is_read() -> None:
+    document = read_yaml("a: !!binary aGVsbG8=\nb: !!timestamp 2001-01-01\nc: !!set {x, y}\n", "c.yaml")
+    assert document.problems == [] and document.root is not None
+    assert plain(document.root)["a"] == "b'hello'"
+    [problem] = read_yaml("a: !!binary \u00e4\n", "c.yaml").problems
+    assert "base64" in problem.message
