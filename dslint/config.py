@@ -75,7 +75,7 @@ class Config:
         """The keys as the file spells them, or None where the file does not give the path."""
         if self._given is None:
             self._given = {()}
-            _spelled(self.data, self.schema, (), self._given)
+            _spelled(self.data, self.schema, (), self._given, self.target.release)
         if path not in self._given and not any(isinstance(key, int) for key in path):
             return None
         if path not in self._located:
@@ -231,13 +231,22 @@ def properties(schema: Schema | None) -> dict[str, Schema]:
     return found
 
 
-def _spelled(data: Any, schema: Schema | None, path: Path, found: set[Path]) -> None:
-    """Adds every path of the data, under the file's spelling of each key and under the canonical one."""
+def _spelled(data: Any, schema: Schema | None, path: Path, found: set[Path], release: str) -> None:
+    """Adds every path of the data, under the file's spelling of each key and under the canonical one.
+
+    Without keys that only other releases read: here they are as if absent, and a rule about them is silent.
+    """
     if not isinstance(data, dict):
         return
     known = properties(schema)
     for key, value in data.items():
         sub = known.get(key)
+        if sub is None and schema and schema.get("x-unknown-keys") in ("ignored", "forbidden"):
+            from dslint.history import story
+
+            past = story(dotted((*path, key)))
+            if past is not None and past.elsewhere(release):
+                continue
         names = {key}
         if sub is not None:
             other = sub.get("x-canonical") or ("properties" in sub and sub.get("x-replaced-by"))
@@ -247,7 +256,7 @@ def _spelled(data: Any, schema: Schema | None, path: Path, found: set[Path]) -> 
             below = (*path, name)
             found.add(below)
             if isinstance(value, dict):
-                _spelled(value, known.get(name, sub), below, found)
+                _spelled(value, known.get(name, sub), below, found, release)
 
 
 def spellings(schema: Schema | None, key: str) -> list[str]:

@@ -12,6 +12,7 @@ from dslint.config import Config, properties, schema_at
 from dslint.document import Path, dotted
 from dslint.finding import Finding, Fix
 from dslint.history import story
+from dslint.releases import number
 from dslint.renames import FLAGS, PARAMS, new_name, renamed
 from dslint.rules import Rule, emit, show
 from dslint.schema import Schema, Violation, deprecated_keys, unread_keys, violations
@@ -50,7 +51,8 @@ def check(config: Config, rules: Rules, judged_exactly: bool) -> Iterator[Findin
             continue  # refused before DeepSpeed sees it, as another rule says
         if violation.keyword == "additionalProperties":
             if judged_exactly:
-                yield _unknown(config, rules, violation.path, refused=True)
+                refused = not _swallowed(violation.path, config.target.release)
+                yield _unknown(config, rules, violation.path, refused)
         else:
             yield _refused(config, rules, violation)
     if judged_exactly:
@@ -65,6 +67,11 @@ def check(config: Config, rules: Rules, judged_exactly: bool) -> Iterator[Findin
         flag = FLAGS.get(str(path[-1])) if schema_at_data(config.data, path) is True else None
         cure = f"write {flag or new} instead" if flag or (new and path[-1] not in FLAGS) else "remove it"
         yield _at(config, rules["deprecated-key"], path, message, cure, deprecated(config, path, new))
+
+
+def _swallowed(path: Path, release: str) -> bool:
+    """Whether an unknown key is an argument of DeepSpeedConfigModel.__init__, which keeps it from pydantic."""
+    return path[-1] == "strict" and (path[0] != "comms_logger" or number(release) >= (0, 15, 0))
 
 
 def _at(config: Config, rule: Rule, path: Path, message: str, cure: str, fix: Fix | None = None) -> Finding:

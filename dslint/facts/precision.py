@@ -8,6 +8,7 @@ from dslint.config import Config, schema_at
 from dslint.expression import UNKNOWN
 from dslint.facts.optimizer import optimizer_class, stopped
 from dslint.facts.registry import Item, fact
+from dslint.releases import number
 
 BYTES = {"fp32": 4, "fp16": 2, "bf16": 2}
 
@@ -230,6 +231,27 @@ def overflow_check_unread(config: Config) -> Any:
     if not config.has(path) or config.value(path) is not False or precision(config) != "bf16":
         return []
     return [Item(path)] if stage in (0, 3) else []
+
+
+@fact
+def fp16_master_weights(config: Config) -> Any:
+    """Whether fp16_master_weights_and_grads counts: before 0.17.1 only in an fp16 that is enabled."""
+    asked, half = config.value(("fp16", "fp16_master_weights_and_grads")), config.value(("fp16", "enabled"))
+    if asked is not True or number(config.target.release) >= (0, 17, 1):
+        return asked
+    return half
+
+
+@fact
+def initial_scale_refused(config: Config) -> Any:
+    """Whether 2 cannot be raised to initial_scale_power, as written, in an fp16 that is enabled."""
+    path = ("fp16", "initial_scale_power")
+    power = config.written(path)
+    if not config.has(path) or (power == "auto" and config.target.trainer != "raw"):
+        return False
+    if config.value(("fp16", "enabled")) is not True:
+        return False
+    return power >= 1024 if isinstance(power, float) else not isinstance(power, int)
 
 
 @fact
