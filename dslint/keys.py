@@ -70,7 +70,7 @@ def check(config: Config, rules: Rules, judged_exactly: bool) -> Iterator[Findin
 
 
 def _swallowed(path: Path, release: str) -> bool:
-    """Whether an unknown key is an argument of DeepSpeedConfigModel.__init__, which keeps it from pydantic."""
+    """Whether an unknown key is an argument of DeepSpeedConfigModel itself, which keeps it from pydantic."""
     return path[-1] == "strict" and (path[0] != "comms_logger" or number(release) >= (0, 15, 0))
 
 
