@@ -18,12 +18,13 @@ from dslint.arguments import arguments
 from dslint.discover import SUFFIXES, YAML, below, is_config, tells_more
 from dslint.finding import FileReport, at_least
 from dslint.fixing import arguments as fixing
-from dslint.lint import Options, in_order, lint, lint_releases, prepare
+from dslint.judge import judged
+from dslint.lint import Options, prepare
 from dslint.memory import arguments as fitting
 from dslint.report import renderer
 from dslint.rules import Rule, load
 from dslint.settings import UsageError
-from dslint.settle import Plan, Settling, releases_of, show
+from dslint.settle import Settling, show
 from dslint.verify import arguments as verifying
 
 CLEAN, FOUND, FAILED = 0, 1, 2
@@ -292,32 +293,6 @@ def looking_below(folders: list[str]) -> Callable[[str], bytes | None]:
             return None
 
     return look
-
-
-def judged(plan: Plan, raw: bytes, name: str, targets: list[Options]) -> FileReport:
-    """The report of a file: what there is to say about it for any of its runs."""
-    judge = judge_with(plan)
-    reports = [judge(raw, name, target) for target in targets]
-    first = reports[0]
-    if len(reports) > 1:
-        first.findings = in_order(finding for report in reports for finding in report.findings)
-        first.others = [report.target for report in reports[1:]]
-    return first
-
-
-def judge_with(plan: Plan) -> Callable[[bytes, str, Options], FileReport]:
-    """The function that makes a report of a file: for one release, for several, or for an upgrade."""
-    rules, releases = plan.rules, plan.releases
-    if plan.args.upgrade_from is not None:
-        from dslint.upgrade import upgrade
-
-        old = releases_of(plan.args.upgrade_from, "--upgrade-from")
-        if len(old) > 1 or len(releases) > 1:
-            raise UsageError("--upgrade-from goes from one release to one release")
-        return lambda raw, name, options: upgrade(raw, name, options, rules, old[0])
-    if len(releases) > 1:
-        return lambda raw, name, options: lint_releases(raw, name, options, rules, releases)
-    return lambda raw, name, options: lint(raw, name, options, rules)
 
 
 def say(text: str) -> int:

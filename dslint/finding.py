@@ -79,6 +79,15 @@ class Section:
     lines: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Suppressed:
+    """A finding that is not reported, and why: the file says so, or a baseline knows it."""
+
+    finding: Finding
+    reason: str = ""
+    by: str = "file"  # or "baseline"
+
+
 @dataclass(slots=True)
 class FileReport:
     """The findings in one file, in the order of the text, and what it was judged for.
@@ -91,3 +100,4 @@ class FileReport:
     findings: list[Finding]
     sections: list[Section] = field(default_factory=list)
     others: list[Target] = field(default_factory=list)
+    suppressed: list[Suppressed] = field(default_factory=list)

@@ -24,6 +24,9 @@ Rules = dict[str, Rule]
 _ON_PURPOSE = ("_", "//", "#", "$", "-", "comment", "x-")
 """Beginnings of keys by which people comment or switch off on purpose."""
 
+OURS = ("dslint",)
+"""Where suppressions stand in strict JSON (dslint.suppress)."""
+
 _NO_BOUND = 2**62
 """A maximum beyond this is that of the machine's integers, not one to tell people about."""
 
@@ -57,7 +60,7 @@ def check(config: Config, rules: Rules, judged_exactly: bool) -> Iterator[Findin
             yield _refused(config, rules, violation)
     if judged_exactly:
         for path in unread_keys(config.data, config.schema):
-            if not str(path[-1]).lower().startswith(_ON_PURPOSE):
+            if path != OURS and not str(path[-1]).lower().startswith(_ON_PURPOSE):
                 yield _unknown(config, rules, path, refused=False)
     for path, schema in deprecated_keys(config.data, config.schema):
         from dslint.fixing.keys import deprecated

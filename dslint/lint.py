@@ -45,14 +45,25 @@ def chosen(rule: Rule, selectors: tuple[str, ...]) -> bool:
     return any(s == rule.name or s == "ALL" or rule.code.startswith(s) for s in selectors)
 
 
-def lint(raw: bytes, name: str, options: Options, rules: list[Rule]) -> FileReport:
-    """Everything there is to say about one file."""
-    config = prepare(raw, name, options)
-    document = config.document
+def heard_of(rules: list[Rule], options: Options) -> list[Rule]:
+    """The rules that the options ask for."""
     heard = rules
     if options.select or options.ignore:
         heard = [r for r in rules if not options.select or chosen(r, options.select)]
         heard = [r for r in heard if not chosen(r, options.ignore)]
+    return heard
+
+
+def lint(raw: bytes, name: str, options: Options, rules: list[Rule]) -> FileReport:
+    """Everything there is to say about one file."""
+    return settled(all_findings(raw, name, options, rules), raw, [options], rules)
+
+
+def all_findings(raw: bytes, name: str, options: Options, rules: list[Rule]) -> FileReport:
+    """Everything there is to say about one file, whatever the file suppresses."""
+    config = prepare(raw, name, options)
+    document = config.document
+    heard = heard_of(rules, options)
     findings = list(_findings(document, config, {rule.name: rule for rule in rules}, heard))
     codes = {rule.code for rule in heard}
     findings = [finding for finding in findings if finding.code in codes]
@@ -66,7 +77,7 @@ def _doubted(
 ) -> list[Finding]:
     """Findings for a trainer that nothing tells: no error where the other one takes the file."""
     everything = replace(options, trainer=target.rival, select=(), ignore=())
-    if any(finding.severity == "error" for finding in lint(raw, name, everything, rules).findings):
+    if any(finding.severity == "error" for finding in all_findings(raw, name, everything, rules).findings):
         return findings
     said = {"raw": "when a script hands the file to DeepSpeed itself", "hf": "under HF Trainer"}
     doubt = f" ({said[target.trainer]}; not {said[target.rival]})"
@@ -78,15 +89,30 @@ def _doubted(
     ]
 
 
+def settled(report: FileReport, raw: bytes, targets: Sequence[Options], rules: list[Rule]) -> FileReport:
+    """The report without what the file suppresses. `targets` are what all of it was judged for."""
+    if "dslint" in report.document.text:
+        from dslint.suppress import suppress
+
+        name = report.document.name
+        heard = heard_of(rules, targets[0])
+        suppress(report, rules, heard, lambda: [prepare(raw, name, target) for target in targets])
+        report.findings = in_order(report.findings)
+    return report
+
+
 def lint_releases(
     raw: bytes, name: str, options: Options, rules: list[Rule], releases: Sequence[str]
 ) -> FileReport:
-    """What there is to say for a range of releases: each finding once, with the releases it holds in."""
+    """What there is to say for a range of releases: each finding once, with the releases it holds in.
+
+    As all_findings, it minds no suppression.
+    """
     seen: dict[tuple[str, str, int], list[str]] = {}
     latest: dict[tuple[str, str, int], Finding] = {}
     report = None
     for release in releases:
-        report = lint(raw, name, replace(options, release=release), rules)
+        report = all_findings(raw, name, replace(options, release=release), rules)
         for finding in report.findings:
             identity = (finding.code, finding.key, finding.start)
             seen.setdefault(identity, []).append(release)

@@ -151,6 +151,19 @@ def judge(rules: Iterable[Rule], config: Config) -> Iterator[Finding]:
                 yield _finding(rule, config, item.path, scope)
 
 
+def undecided(rule: Rule, config: Config) -> bool:
+    """Whether a rule may be silent because something it asks for is unknown, or is not its matter."""
+    if rule.check:
+        return rule.check not in ("reader", "schema")
+    if rule.when is None or not rule.applies(config.target.release, config.target.trainer):
+        return True
+    facts = Facts(config)
+    if any(facts.get(each[len("facts.") :]) is UNKNOWN for each in rule.each if each.startswith("facts.")):
+        return True
+    items = _items(rule, config, facts)
+    return any(evaluate(rule.when, Scope(config, facts, item)) is UNKNOWN for item in items)
+
+
 def _items(rule: Rule, config: Config, facts: Facts) -> list[Item]:
     if not rule.each:
         return [Item(split(rule.at))]

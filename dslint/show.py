@@ -27,7 +27,7 @@ def show_config(config: Config) -> str:
     ]
     for path in config.leaves():
         value, origin = config.value(path), config.origin(path)
-        if value is None and origin.kind == "default":
+        if path[0] == "dslint" or (value is None and origin.kind == "default"):
             continue
         text = "?" if value is UNKNOWN else f'"{value}"' if isinstance(value, str) else show(value)
         if origin.kind == "filled":

@@ -19,16 +19,16 @@ from dslint.finding import FileReport, Finding
 from dslint.fixing.build import fix_of
 from dslint.fixing.changes import Set
 from dslint.history import story
-from dslint.lint import Options, in_order, lint, prepare
+from dslint.lint import Options, all_findings, in_order, prepare
 from dslint.rules import Rule, emit, show
 
 MOVED = "moved-default"
 
 
 def upgrade(raw: bytes, name: str, options: Options, rules: list[Rule], old: str) -> FileReport:
-    """The report of moving one file from release `old` to `options.release`."""
-    before = lint(raw, name, replace(options, release=old), rules)
-    after = lint(raw, name, options, rules)
+    """The report of moving one file from release `old` to `options.release`; it minds no suppression."""
+    before = all_findings(raw, name, replace(options, release=old), rules)
+    after = all_findings(raw, name, options, rules)
     known = {(finding.code, finding.key) for finding in before.findings}
     findings = [
         as_before(finding, options.release)

@@ -39,7 +39,7 @@ def trainer_name(config: Config) -> Any:
 
 @fact
 def refused_by_accelerate(config: Config) -> Any:
-    """"accelerate raises", with the trainer above it where there is one."""
+    """ "accelerate raises", with the trainer above it where there is one."""
     above = config.target.trainer
     return "accelerate raises" if above == "accelerate" else f"accelerate, below {NAMES[above]}, raises"
 

@@ -7,6 +7,9 @@
      "url": ...}]}
     ]}
 
+A file of which something is suppressed also has "suppressed": the same of each such finding, with its
+"reason" and "by": "file" (a comment or the object in it) or "baseline".
+
 Lines and columns count from 1, columns in characters, the end exclusive; `key` is a dotted path,
 list items as [0]; the edits of a fix are character offsets. A key may be added at an object's end;
 none is renamed, removed or moved.
@@ -14,26 +17,22 @@ none is renamed, removed or moved.
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from dslint import __version__
 from dslint.links import rule_url
-from dslint.report.escape import log_command_hashes
+from dslint.report.plain_json import dumps
 
 if TYPE_CHECKING:
     from dslint.document import Document
     from dslint.finding import FileReport, Finding
 
-_NOT_ASCII = re.compile(r"[^\x20-\x7e]")
-
 
 def render(reports: Sequence[FileReport], *, color: bool = False) -> str:
     """The whole report. It prints as itself on any terminal: what does not print is spelled \\uXXXX."""
     files = ",\n".join(_file(report) for report in reports)
-    return f'{{"dslint": {_dumps(__version__)}, "files": [{_lines(files)}]}}\n'
+    return f'{{"dslint": {dumps(__version__)}, "files": [{_lines(files)}]}}\n'
 
 
 def _file(report: FileReport) -> str:
@@ -44,9 +43,14 @@ def _file(report: FileReport) -> str:
         "trainer": target.trainer,
         "gpus": target.gpus,
     }
-    findings = ",\n".join(_dumps(_finding(report.document, finding)) for finding in report.findings)
-    sections = "".join(f",\n{_dumps(s.name)}: {_dumps(s.data)}" for s in report.sections)
-    return f'{_dumps(head)[:-1]}, "findings": [{_lines(findings)}]{sections}}}'
+    findings = ",\n".join(dumps(_finding(report.document, finding)) for finding in report.findings)
+    hidden = ",\n".join(
+        dumps({**_finding(report.document, s.finding), "reason": s.reason, "by": s.by})
+        for s in report.suppressed
+    )
+    suppressed = f',\n"suppressed": [{_lines(hidden)}]' if hidden else ""
+    sections = "".join(f",\n{dumps(s.name)}: {dumps(s.data)}" for s in report.sections)
+    return f'{dumps(head)[:-1]}, "findings": [{_lines(findings)}]{suppressed}{sections}}}'
 
 
 def _finding(document: Document, finding: Finding) -> dict[str, Any]:
@@ -77,20 +81,3 @@ def _finding(document: Document, finding: Finding) -> dict[str, Any]:
 
 def _lines(items: str) -> str:
     return f"\n{items}\n" if items else ""
-
-
-def _dumps(value: object) -> str:
-    """Valid JSON in which letters of any script stand as themselves and everything unprintable is escaped.
-
-    Escapes are needed beyond JSON's own: a lone surrogate (from an undecodable file name) cannot be
-    written as UTF-8, U+2028 ends a line in JavaScript, and bidi marks turn the text round on a terminal.
-    """
-    text = json.dumps(value, ensure_ascii=False)
-    if not text.isprintable():
-        text = _NOT_ASCII.sub(lambda match: _escape(match[0]), text)
-    hashes = log_command_hashes(text)  # a CI runner reads this report too when it is printed in a log
-    return "".join("\\u0023" if i in hashes else c for i, c in enumerate(text)) if hashes else text
-
-
-def _escape(char: str) -> str:
-    return char if char.isprintable() else json.dumps(char)[1:-1] if char != "\x7f" else "\\u007f"

@@ -57,7 +57,9 @@ def summary(reports: Sequence[FileReport]) -> str:
     hit = sum(bool(report.findings) for report in reports)
     files = counted(len(reports), "file")
     where = files if hit in (0, len(reports)) else f"{hit} of {files}"
-    return f"{found or 'No findings'} in {where} ({judged_for(reports)})"
+    hidden = sum(len(report.suppressed) for report in reports)
+    left_out = f", {hidden} suppressed," if hidden else ""
+    return f"{found or 'No findings'}{left_out} in {where} ({judged_for(reports)})"
 
 
 def fixable(reports: Sequence[FileReport]) -> str:
