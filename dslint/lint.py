@@ -181,6 +181,9 @@ def configure(document: Document, options: Options) -> Config:
     trainer, reason, rival = (options.trainer or "raw", "given", "")
     if options.trainer is None:
         trainer, reason, rival = infer(document, config.data, launch)
+        if launch is not None and launch.trainer == "accelerate" and trainer == "hf":
+            launch = replace(launch, complete=False)  # the arguments may be other than TrainingArguments
+            target = replace(target, launch=launch)
     if document.format == "accelerate" and trainer not in (*HF_LIKE, "accelerate"):
         trainer, reason = "accelerate", "an accelerate config file"
     return Config(document, schema, replace(target, trainer=trainer, trainer_reason=reason, rival=rival))

@@ -198,17 +198,27 @@ def _readable(name: str, raw: bytes, look: Look) -> list[Launch]:
     return [run for run in runs if run.config is not None or accelerate_file(run) is not None]
 
 
+def _nowhere(runs: list[Launch]) -> str:
+    """Why none of the configs that runs name can be linted, in words."""
+    names = sorted({run.config for run in runs if run.config})
+    if names and all(run.trainer == "ms-swift" for run in runs) and not any("." in name for name in names):
+        return f"it names {', '.join(names)}, a config that ms-swift brings along; give the path of a file"
+    return (
+        f"it names {', '.join(names) or 'no config'}, which is not to be found from here; "
+        "give the config's path"
+    )
+
+
 def asked(inputs: list[tuple[str, bytes]], runs: list[Launch], look: Look) -> list[Job]:
     """The jobs where a person said which run the configs belong to. Raises ValueError where none does."""
     if not runs:
         raise ValueError("it starts no run with DeepSpeed (deepspeed, torchrun, accelerate launch, ...)")
     if not inputs:
-        paths = [(run, run.config or accelerate_file(run)) for run in runs]
+        paths = [(run, path) for run in runs for path in (accelerate_file(run), run.config)]
         found = [find(path, run.name, look) or find(path, run.via, look) for run, path in paths]
         inputs = list(dict.fromkeys(entry for entry in found if entry is not None))
         if not inputs:
-            names = ", ".join(sorted({run.config for run in runs if run.config})) or "no config"
-            raise ValueError(f"it names {names}, which is not to be found from here; give the config's path")
+            raise ValueError(_nowhere(runs))
     jobs = plan(inputs, [run for run in runs if accelerate_file(run) is not None], look)
     for job in jobs:
         base = os.path.basename(job.name)

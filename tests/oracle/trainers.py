@@ -2,7 +2,7 @@
 
     python tests/oracle/trainers.py < cases.jsonl > outcomes.jsonl
 
-A case is {"loader": "hf" or "accelerate" or "accelerate-yaml" or "json" or "hjson", "config": object or text,
+A case is {"loader": one of LOADERS, "config": object or text,
 "args": {TrainingArguments}, "do": what to do, "env": {}, "files": {name: text}}. `do` is "train" (default),
 "save" (train, then save the model) or "evaluate". For accelerate, "script" says what the training script
 passes to prepare: "torch" (a torch AdamW), "dummy" (DummyOptim and DummyScheduler).
@@ -20,17 +20,20 @@ import contextlib
 import importlib
 import json
 import os
+import signal
 import socket
 import sys
 import tempfile
 import traceback
 import warnings
+from collections import deque
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("DS_ACCELERATOR", "cpu")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # the models are tiny, and several run at a time
 
 TIMEOUT = 120
 
@@ -86,7 +89,7 @@ def _hf(case: dict[str, Any], path: str, tell: Any) -> dict[str, Any]:
     tell("trainer")
     given = {"max_steps": 2, "per_device_train_batch_size": 2, "report_to": [], "disable_tqdm": True,
              "save_strategy": "no", "logging_steps": 1, **case.get("args", {})}  # fmt: skip
-    deepspeed = None if case.get("from_env") else case["config"] if case.get("as_text") else path
+    deepspeed = None if case.get("from_env") else _given(case, path)
     args = TrainingArguments(output_dir="out", deepspeed=deepspeed, **given)
     model = _tiny(case.get("model", "llama"))
     trainer = Trainer(model=model, args=args, train_dataset=_Rows(), eval_dataset=_Rows())
@@ -103,6 +106,15 @@ def _hf(case: dict[str, Any], path: str, tell: Any) -> dict[str, Any]:
         trainer.save_model("saved")
         saw["saved"] = sorted(os.listdir("saved"))
     return saw
+
+
+def _given(case: dict[str, Any], path: str) -> Any:
+    """What TrainingArguments get: the file's path, or of a file of axolotl's the mapping in it."""
+    if case["loader"] != "inline":
+        return path
+    import yaml
+
+    return yaml.safe_load(Path(path).read_text(encoding="utf-8"))["deepspeed"]
 
 
 def _phases(tell: Any) -> None:
@@ -218,6 +230,7 @@ def _hjson(case: dict[str, Any], path: str, tell: Any) -> dict[str, Any]:
 
 LOADERS = {
     "hf": _hf,
+    "inline": _hf,
     "accelerate": _accelerate,
     "accelerate-yaml": _accelerate_yaml,
     "json": _json,
@@ -229,7 +242,7 @@ def outcome(case: dict[str, Any], directory: str) -> dict[str, Any]:
     """Runs a case in this process."""
     phase = ["load"]
     text = case["config"] if isinstance(case["config"], str) else json.dumps(case["config"])
-    suffix = case.get("suffix") or (".yaml" if case["loader"] == "accelerate-yaml" else ".json")
+    suffix = case.get("suffix") or (".yaml" if case["loader"] in ("accelerate-yaml", "inline") else ".json")
     path = os.path.join(directory, "config" + suffix)
     Path(path).write_bytes(text.encode("utf-8"))
     for name, content in case.get("files", {}).items():
@@ -266,46 +279,62 @@ def _prepare() -> None:
 
 
 def run(cases: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """The outcomes of cases as they come, each from its own forked child."""
+    """The outcomes of cases in their order, each from its own forked child; as many at a time as there are CPUs."""
     _prepare()
+    ports: set[int] = set()
+    running: deque[tuple[int, Any]] = deque()
     for case in cases:
-        yield _forked(case, _free_port())
+        if len(running) == (os.cpu_count() or 1):
+            yield _answer(*running.popleft())
+        running.append(_forked(case, _free_port(ports)))
+    while running:
+        yield _answer(*running.popleft())
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+def _free_port(taken: set[int]) -> int:
+    while True:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = int(probe.getsockname()[1])
+        if port not in taken:
+            taken.add(port)
+            return port
 
 
-def _forked(case: dict[str, Any], port: int) -> dict[str, Any]:
-    with tempfile.TemporaryDirectory() as directory:
-        answer = os.path.join(directory, "answer.json")
-        child = os.fork()
-        if child == 0:
-            log = os.open(os.path.join(directory, "log"), os.O_WRONLY | os.O_CREAT)
-            os.dup2(log, 1)
-            os.dup2(log, 2)
-            import signal
+def _forked(case: dict[str, Any], port: int) -> tuple[int, Any]:
+    """Starts a case: the process and the directory it leaves its answer in."""
+    directory = tempfile.TemporaryDirectory()
+    child = os.fork()
+    if child:
+        return child, directory
+    log = os.open(os.path.join(directory.name, "log"), os.O_WRONLY | os.O_CREAT)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    signal.alarm(TIMEOUT)
+    os.environ.update(
+        RANK="0",
+        LOCAL_RANK="0",
+        WORLD_SIZE="1",
+        MASTER_ADDR="127.0.0.1",
+        MASTER_PORT=str(port),
+        CROSS_RANK="0",
+        CROSS_SIZE="1",
+        LOCAL_SIZE="1",
+    )
+    result = outcome(case, directory.name)
+    answer = Path(directory.name, "answer.json")
+    answer.write_text(json.dumps(result, default=repr), encoding="utf-8")
+    os._exit(0)
 
-            signal.alarm(TIMEOUT)
-            os.environ.update(
-                RANK="0",
-                LOCAL_RANK="0",
-                WORLD_SIZE="1",
-                MASTER_ADDR="127.0.0.1",
-                MASTER_PORT=str(port),
-                CROSS_RANK="0",
-                CROSS_SIZE="1",
-                LOCAL_SIZE="1",
-            )
-            result = outcome(case, directory)
-            Path(answer).write_text(json.dumps(result, default=repr), encoding="utf-8")
-            os._exit(0)
+
+def _answer(child: int, directory: Any) -> dict[str, Any]:
+    """Waits for a case and takes its answer."""
+    with directory:
         _, status = os.waitpid(child, 0)
-        if not os.path.exists(answer):
+        answer = Path(directory.name, "answer.json")
+        if not answer.exists():
             return {"verdict": "KILLED", "phase": "", "message": f"status {status}"}
-        return dict(json.loads(Path(answer).read_text(encoding="utf-8")))
+        return dict(json.loads(answer.read_text(encoding="utf-8")))
 
 
 if __name__ == "__main__":
