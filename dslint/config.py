@@ -212,7 +212,7 @@ class Config:
             optional = "default" in sub and sub["default"] is None and not self.has(below)
             if properties(sub) and not (optional and self.value((*below, "device")) in (None, "none")):
                 self._collect(sub, below, found)
-            else:
+            elif not isinstance(self.written(below), dict):  # of free-form sections the file's keys follow
                 found.append(below)
 
     def leaves(self) -> list[Path]:

@@ -22,6 +22,12 @@ if TYPE_CHECKING:
     from dslint.memory.workload import Workload
 
 
+WHOLE = frozenset({
+    "comment", "trailing-comma", "missing-comma", "byte-order-mark", "single-quoted-string", "unquoted-key",
+})  # fmt: skip
+"""Departures from JSON that leave no doubt what the file says, although a strict reader refuses it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Options:
     """What to judge for and which rules to hear. `trainer` None: infer it from each file.
@@ -204,7 +210,8 @@ def _findings(document: Document, config: Config, rules: dict[str, Rule], heard:
             refused = _met(rules["not-strict-json"], departure, document, strict)
             message = f"{refused.message}: DeepSpeed reads it, HF Trainer and accelerate cannot load the file"
             found.append(replace(refused, severity="info", message=message))
-    readable = not any(
+    whole = not document.problems and all(d.rule in WHOLE for d in document.departures)
+    readable = whole or not any(
         f.code.startswith("DS0") and f.name != "duplicate-key" and f.severity != "info"
         for f in found
         if f.phase == "load"

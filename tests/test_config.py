@@ -96,7 +96,12 @@ def test_a_finding_points_at_the_spelling_of_the_file() -> None:
 
 def test_leaves_hold_what_the_file_gives_beside_what_the_schema_knows() -> None:
     found = effective(
-        {"optimizer": {"type": "Adam", "params": {"lr": 0.1}}, "zero_optimization": {"stage": 1}}
+        {
+            "optimizer": {"type": "Adam", "params": {"lr": 0.1}},
+            "scheduler": {"type": "WarmupLR", "params": {"warmup_num_steps": "auto"}},
+            "zero_optimization": {"stage": 1},
+        }
     )
     leaves = [dotted(leaf) for leaf in found.leaves()]
     assert "optimizer.params.lr" in leaves and STAGE in leaves and len(leaves) == len(set(leaves))
+    assert "scheduler.params.warmup_num_steps" in leaves and "scheduler.params" not in leaves
