@@ -17,7 +17,8 @@ class Row:
 
     `verdict` is the exception class, "ok" without one, and `phase` the phase it came in. `says` names the
     rule that speaks about a failure that depends on what dslint cannot see (the training script, the
-    command line), and that is therefore no error.
+    command line), and that is therefore no error. `unseen` names what such a failure depends on where dslint
+    says nothing at all.
     """
 
     id: str
@@ -26,6 +27,7 @@ class Row:
     verdict: str = "ok"
     phase: str = ""
     says: str = ""
+    unseen: str = ""
     args: dict[str, Any] = field(default_factory=dict)
     do: str = "train"
     script: str = "torch"
@@ -117,8 +119,67 @@ LOADING = {
     "tab-in-string": ('{"a": "x\ty", ' + BATCH + "}", "JSONDecodeError", "HjsonDecodeError"),
     "list": ("[1]", "AttributeError", "AttributeError"),
     "null": ("null", "AttributeError", "AttributeError"),
+    "minus-infinity": ('{"gradient_clipping": -Infinity, ' + BATCH + "}", "ok", "HjsonDecodeError"),
+    "yaml": ("train_batch_size: 1\nsteps_per_print: 5\n", "JSONDecodeError", "ok"),
 }
 """What a file holds: (text, what the trainers' json.load makes of it, what DeepSpeed's hjson does)."""
+
+STAYS: dict[str, dict[str, Any]] = {
+    **{
+        key: {"zero_optimization": zero(**{key: "auto"})}
+        for key in (
+            "contiguous_gradients",
+            "reduce_scatter",
+            "allgather_partitions",
+            "allgather_bucket_size",
+            "sub_group_size",
+            "stage3_max_live_parameters",
+            "stage3_max_reuse_distance",
+            "round_robin_gradients",
+        )
+    },
+    **{
+        key: {key: "auto"}
+        for key in (
+            "wall_clock_breakdown",
+            "communication_data_type",
+            "prescale_gradients",
+            "zero_force_ds_cpu_optimizer",
+        )
+    },
+    "partition_activations": {"activation_checkpointing": {"partition_activations": "auto"}},
+    "tag_validation": {"checkpoint": {"tag_validation": "auto"}},
+    "deepcompile": {"compile": {"deepcompile": "auto"}},
+    "stages": {"pipeline": {"stages": "auto"}},
+    "initial_scale_power": {"fp16": {"enabled": "auto", "initial_scale_power": "auto"}},
+    "torch_adam": {"optimizer": {"type": "AdamW", "params": {"lr": "auto", "torch_adam": "auto"}}},
+    "scheduler_type": {"optimizer": optimizer(lr="auto"), "scheduler": {"type": "auto", "params": WARMUP}},
+    "warmup_type": {
+        "optimizer": optimizer(lr="auto"),
+        "scheduler": {"type": "WarmupLR", "params": {**WARMUP, "warmup_type": "auto"}},
+    },
+    "amp": {"amp": {"enabled": "auto"}},
+}
+"""Changes to a config that leave an "auto" which nobody fills."""
+
+BESIDE = (
+    "gradient_accumulation_steps: 1",
+    "gradient_clipping: 1.0",
+    "offload_optimizer_device: none",
+    "offload_param_device: none",
+    "offload_optimizer_nvme_path: null",
+    "offload_param_nvme_path: null",
+    "zero3_save_16bit_model: false",
+)
+"""Lines that may not stand beside deepspeed_config_file, whatever their value."""
+
+
+def inline(*lines: str) -> str:
+    """A file of axolotl's with the config in it, which PyYAML reads."""
+    return "\n".join(["base_model: tiny", "deepspeed:", *(f"  {line}" for line in lines)]) + "\n"
+
+
+INLINE = ("train_micro_batch_size_per_gpu: auto", "gradient_accumulation_steps: auto")
 
 ROWS = [
     *(
@@ -129,6 +190,7 @@ ROWS = [
         Row(f"hjson-{name}", "hjson", text, loose, "load" if loose != "ok" else "")
         for name, (text, _, loose) in LOADING.items()
     ),
+    Row("json-empty", "json", "", "JSONDecodeError", "load"),
     # "auto" that stays
     Row("hf-plain", "hf", config(), do="save", saw={"stage": 2, "micro": 2, "gas": 1, "clip": 1.0}),
     Row(
@@ -195,7 +257,17 @@ ROWS = [
         "ValueError",
         "trainer",
     ),
+    *(Row(f"hf-auto-{n}", "hf", config(**changes), "ValueError", "trainer") for n, changes in STAYS.items()),
+    Row(
+        "hf-auto-autotp_size",
+        "hf",
+        config(tensor_parallel={"autotp_size": "auto"}),
+        "TypeError",
+        "trainer",
+    ),
+    Row("hf-auto-in-list", "hf", config(zero_optimization=zero(leaf_module={"classes": ["auto"]}))),
     Row("hf-steps-per-print-auto", "hf", config(steps_per_print="auto")),
+    Row("hf-steps-per-print-0", "hf", config(steps_per_print=0)),
     Row("hf-untested-auto", "hf", config(zero_allow_untested_optimizer="auto")),
     Row(
         "hf-untested-auto-own-optimizer",
@@ -380,7 +452,184 @@ ROWS = [
         "trainer",
     ),
     Row("hf-zero-null", "hf", config(zero_optimization=None), "AttributeError", "trainer"),
+    Row(
+        "hf-no-batch",
+        "hf",
+        config(without=("train_batch_size", "train_micro_batch_size_per_gpu")),
+        "AssertionError",
+        "config",
+    ),
+    Row(
+        "hf-only-train-batch",
+        "hf",
+        config(without=("train_micro_batch_size_per_gpu",)),
+    ),
+    Row("hf-clipping-null", "hf", config(gradient_clipping=None), "TypeError", "step"),
+    Row(
+        "hf-warmup-without-peak",
+        "hf",
+        config(
+            optimizer=optimizer(lr="auto"),
+            scheduler={"type": "WarmupLR", "params": {"warmup_num_steps": "auto"}},
+        ),
+        saw={"lr": [5e-05, 5e-05]},
+    ),
+    *(
+        Row(
+            f"hf-{name}",
+            "hf",
+            config(optimizer=optimizer(lr="auto"), scheduler=scheduler),
+            "TypeError",
+            "initialize",
+        )
+        for name, scheduler in {
+            "decay-without-total": {"type": "WarmupDecayLR", "params": {"warmup_num_steps": "auto"}},
+            "cosine-without-total": {"type": "WarmupCosineLR", "params": {"warmup_num_steps": "auto"}},
+            "scheduler-without-params": {"type": "WarmupLR"},
+            "warmup-with-total": {"type": "WarmupLR", "params": {**WARMUP, "total_num_steps": "auto"}},
+            "cosine-with-peak": {"type": "WarmupCosineLR", "params": {**DECAY["params"], **WARMUP}},
+        }.items()
+    ),
+    Row(
+        "hf-scheduler-without-optimizer",
+        "hf",
+        config(scheduler={"type": "WarmupLR", "params": WARMUP}),
+    ),
+    # values and keys that DeepSpeed refuses under HF Trainer, too
+    *(
+        Row(f"hf-{name}", "hf", config(**changes), verdict, "config")
+        for name, verdict, changes in (
+            ("fraction", "ValidationError", {"zero_optimization": zero(reduce_bucket_size=5.5)}),
+            ("exponent-text", "ValidationError", {"zero_optimization": zero(reduce_bucket_size="5e8")}),
+            ("unknown-key", "ValidationError", {"zero_optimization": zero(overlap_com=True)}),
+            ("aio-nested", "ValidationError", {"zero_optimization": zero(aio={"block_size": 1048576})}),
+            (
+                "two-spellings",
+                "ValidationError",
+                {
+                    "zero_optimization": {
+                        "stage": 3,
+                        "stage3_prefetch_bucket_size": 9,
+                        "prefetch_bucket_size": 9,
+                    }
+                },
+            ),
+            ("amp", "DeepSpeedConfigError", {"amp": {"enabled": False}}),
+        )
+    ),
+    Row("hf-digits-text", "hf", config(zero_optimization=zero(reduce_bucket_size="500000000"))),
+    Row("hf-unknown-top-key", "hf", config(gradient_cliping=1.0)),
+    Row("hf-untested-false", "hf", config(zero_allow_untested_optimizer=False)),
+    Row(
+        "hf-offload-stage-0",
+        "hf",
+        config(zero_optimization={"stage": 0, "offload_optimizer": {"device": "cpu"}}),
+        saw={"optimizer": "DeepSpeedCPUAdam"},
+    ),
+    Row(
+        "hf-offload-param-stage-2",
+        "hf",
+        config(zero_optimization=zero(offload_param={"device": "cpu"})),
+    ),
+    # what is saved
+    Row(
+        "hf-save-stage-3",
+        "hf",
+        config(zero_optimization={"stage": 3}),
+        says="DS429",
+        do="save",
+    ),
+    Row(
+        "hf-save-stage-3-gathered",
+        "hf",
+        config(zero_optimization={"stage": 3, GATHER: True}),
+        do="save",
+    ),
+    Row(
+        "hf-save-stage-text",
+        "hf",
+        config(zero_optimization={"stage": "3", GATHER: True}),
+        says="DS444",
+        do="save",
+    ),
+    # models without a hidden size where it is looked up
+    Row(
+        "hf-model-without-config",
+        "hf",
+        config(zero_optimization=zero(reduce_bucket_size="auto")),
+        "ValueError",
+        "trainer",
+        unseen="the model's config",
+        model="none",
+    ),
+    Row("hf-model-without-config-no-auto", "hf", config(), model="none"),
+    Row(
+        "hf-vision-stage-2",
+        "hf",
+        config(zero_optimization=zero(stage3_prefetch_bucket_size="auto")),
+        "ValueError",
+        "trainer",
+        unseen="the model's config",
+        model="vision",
+    ),
+    Row(
+        "hf-vision-bucket",
+        "hf",
+        config(zero_optimization=zero(reduce_bucket_size="auto")),
+        model="vision",
+    ),
+    # inline YAML
+    Row(
+        "inline-exponent",
+        "inline",
+        inline(*INLINE, "zero_optimization:", "  stage: 2", "  reduce_bucket_size: 5e8"),
+        "ValidationError",
+        "config",
+    ),
+    Row(
+        "inline-float",
+        "inline",
+        inline(*INLINE, "zero_optimization:", "  stage: 2", "  reduce_bucket_size: 5.0e+8"),
+    ),
+    Row(
+        "inline-lr",
+        "inline",
+        inline(
+            *INLINE,
+            "zero_optimization: {stage: 2}",
+            "optimizer:",
+            "  type: AdamW",
+            "  params: {lr: 5e-5, torch_adam: true}",
+        ),
+        "ValueError",
+        "trainer",
+    ),
+    Row(
+        "inline-switch",
+        "inline",
+        inline(*INLINE, "zero_optimization: {stage: 2, overlap_comm: no}"),
+    ),
     # what the run asks for
+    Row(
+        "hf-rmsprop-offload",
+        "hf",
+        config(zero_optimization=OFFLOAD),
+        args={"optim": "rmsprop"},
+        saw={"optimizer": "DeepSpeedCPUAdam"},
+    ),
+    Row("hf-both-asked", "hf", config(), "ValueError", "trainer", args={"fp16": True, "bf16": True}),
+    Row(
+        "hf-best-model-alone",
+        "hf",
+        config(),
+        args={
+            "load_best_model_at_end": True,
+            "eval_strategy": "steps",
+            "save_strategy": "steps",
+            "eval_steps": 1,
+            "save_steps": 1,
+        },
+    ),
     Row(
         "hf-sgd-offload",
         "hf",
@@ -518,7 +767,64 @@ ROWS = [
         "AssertionError",
         "config",
     ),
+    Row(
+        "accelerate-no-optimizer-section",
+        "accelerate",
+        config(),
+        "ValueError",
+        "trainer",
+        unseen="DummyOptim in the script",
+        script="dummy",
+    ),
+    Row(
+        "accelerate-dummy-scheduler",
+        "accelerate",
+        config(optimizer=optimizer(lr="auto"), scheduler=DECAY),
+        script="dummy",
+    ),
+    Row(
+        "accelerate-offload",
+        "accelerate",
+        config(zero_optimization=OFFLOAD),
+        saw={"optimizer": "DeepSpeedCPUAdam"},
+    ),
+    Row("accelerate-zero-empty", "accelerate", config(zero_optimization={}), saw={"stage": 0}),
+    Row("accelerate-hidden", "accelerate", config(zero_optimization=zero(reduce_bucket_size="auto"))),
+    Row("accelerate-steps-per-print-auto", "accelerate", config(steps_per_print="auto")),
     # accelerate's own files
+    Row(
+        "file-block-text",
+        "accelerate-yaml",
+        "distributed_type: DEEPSPEED\nnum_processes: 1\ndeepspeed_config: ds.json\n",
+        says="DS968",
+        saw={"stage": 2},
+    ),
+    Row(
+        "file-no-block",
+        "accelerate-yaml",
+        "distributed_type: DEEPSPEED\nnum_processes: 1\n",
+        saw={"stage": 2},
+    ),
+    Row("file-fsdp-beside", "accelerate-yaml", launch() + "fsdp_config: {fsdp_version: 2}\n"),
+    Row("file-clipping-auto", "accelerate-yaml", launch("zero_stage: 2", "gradient_clipping: auto")),
+    Row(
+        "file-precision-binary",
+        "accelerate-yaml",
+        launch(top=("mixed_precision: !!binary aGVsbG8=",)),
+        "ValueError",
+        "trainer",
+    ),
+    *(
+        Row(
+            f"file-named-and-{line.split(':')[0]}",
+            "accelerate-yaml",
+            launch("deepspeed_config_file: ds.json", line),
+            "ValueError",
+            "trainer",
+            files=NAMED,
+        )
+        for line in BESIDE
+    ),
     Row("file-plain", "accelerate-yaml", launch(), saw={"stage": 2, "clip": 1.0}),
     Row(
         "file-json",

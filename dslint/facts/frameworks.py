@@ -111,15 +111,14 @@ _KNOWN = r"mixtral|qwen1\.5-moe|qwen2-[0-9]+b-a|qwen2[0-9.]*-?moe|qwen3-[0-9]+b-
 
 @fact
 def moe_model(config: Config) -> Any:
-    """The model of the run where its name says mixture of experts; UNKNOWN otherwise."""
-    launch = config.target.launch
-    if launch is None:
-        return UNKNOWN
-    for argument in ("model_name_or_path", "base_model", "model"):
-        name = launch.value(argument)
+    """The model of the run where it is known to be a mixture of experts; UNKNOWN otherwise."""
+    launch, load = config.target.launch, config.target.workload
+    for argument in ("model_name_or_path", "base_model", "model") if launch is not None else ():
+        name = launch.value(argument) if launch is not None else UNKNOWN
         if isinstance(name, str) and re.search(_MOE, name.rstrip("/").rsplit("/", 1)[-1], re.IGNORECASE):
             return name
-    return UNKNOWN
+    shape = load.shape if load is not None else None
+    return shape.name if shape is not None and any(block.experts for block in shape.blocks) else UNKNOWN
 
 
 @fact
@@ -127,8 +126,8 @@ def moe_without_leaf_modules(config: Config) -> Any:
     """Whether a mixture-of-experts model is to be trained and nothing makes its blocks leaf modules."""
     name = moe_model(config)
     launch = config.target.launch
-    if name is UNKNOWN or launch is None or config.has(("zero_optimization", "leaf_module")):
+    if name is UNKNOWN or config.has(("zero_optimization", "leaf_module")):
         return False
-    if launch.launcher.get("deepspeed_moe_layer_cls_names") is not None:
+    if launch is not None and launch.launcher.get("deepspeed_moe_layer_cls_names") is not None:
         return False
     return config.target.release_number < (0, 18) or not re.search(_KNOWN, name, re.IGNORECASE)
