@@ -269,7 +269,7 @@ def test_a_framework_command_brings_its_file_and_the_processes(capsys: pytest.Ca
     )
     write("run.sh", "FORCE_TORCHRUN=1 NPROC_PER_NODE=4 llamafactory-cli train sft.yaml learning_rate=1e-5\n")
     (message,) = (m for m in messages(capsys, ".") if m.startswith("train_batch_size is 64"))
-    assert "is 8 (sft.yaml:4)" in message
+    assert "make it 8 (world size" in message and "sft.yaml:4)" in message
 
 
 def test_the_summary_names_each_runs_trainer(capsys: pytest.CaptureFixture[str]) -> None:
