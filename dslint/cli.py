@@ -6,6 +6,8 @@ Exit codes: 0 no finding at or above --fail-on; 1 such findings; 2 the job could
 from __future__ import annotations
 
 import argparse
+import contextlib
+import gc
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -53,6 +55,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         complain("interrupted")
         return FAILED
+    except OSError as error:  # files have their own lines; this is standard output, or the disk behind it
+        complain(f"cannot write the report: {error.strerror or error}")
+        return FAILED
     except Exception as error:
         if os.environ.get("DSLINT_DEBUG"):
             raise
@@ -63,13 +68,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def entry() -> NoReturn:
     """The console script."""
+    gc.disable()  # a run is short and leaves no circles worth looking for; looking costs a third of a file
     sys.exit(main())
 
 
 def complain(message: str) -> None:
     """One line on standard error, with nothing in it that a terminal would obey."""
     safe = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in message)
-    print(f"dslint: {safe}", file=sys.stderr)
+    with contextlib.suppress(OSError):  # nobody is left to tell
+        write(sys.stderr, f"dslint: {safe}\n")
 
 
 def run(settling: Settling) -> int:
@@ -302,7 +309,9 @@ def say(text: str) -> int:
 
 
 def write(stream: object, text: str) -> None:
-    """Writes UTF-8 whatever the locale says."""
+    """Writes UTF-8 whatever the locale says. Raises OSError, also where the caller closed the stream."""
+    if stream is None:
+        raise OSError("the stream is closed")
     buffer = getattr(stream, "buffer", None)
     data = text.encode("utf-8", "backslashreplace")
     if buffer is None:
@@ -316,9 +325,12 @@ def gather(args: argparse.Namespace, settling: Settling) -> tuple[list[tuple[str
     """The inputs as (name, bytes), and whether one of them could not be had."""
     inputs: list[tuple[str, bytes]] = []
     failed = False
-    for path in dict.fromkeys(args.paths or ([] if args.hf_args else ["."])):
+    once = {path if path == "-" else os.path.normpath(path): path for path in reversed(args.paths)}
+    for path in list(reversed(once.values())) or ([] if args.hf_args else ["."]):
         try:
             if path == "-":
+                if sys.stdin is None:
+                    raise OSError("standard input is closed")
                 inputs.append((args.stdin_filename or "<stdin>", sys.stdin.buffer.read()))
             elif os.path.isdir(path):
                 paths = (p for p in below(Path(path)) if readable(p) and not settling.leaves_out(str(p)))
@@ -389,4 +401,4 @@ def wants_color() -> bool:
         return False
     if os.environ.get("FORCE_COLOR"):
         return True
-    return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+    return sys.stdout is not None and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +28,7 @@ ACCELERATE = ("accelerate",)
 """What rules put before a path to mean an accelerate config file's own keys."""
 
 _OFFLOADING = ("cpu", "nvme")
+_STAGE = ("zero_optimization", "stage")
 _OVERLAP_COMM = ("zero_optimization", "overlap_comm")
 
 
@@ -40,6 +43,12 @@ class Origin:
 
     kind: str
     detail: str = ""
+
+
+_FILE = Origin("file")
+_DEFAULT = Origin("default")
+_CYCLE = (UNKNOWN, Origin("derived"))
+"""The value of a path while it is worked out, so that a circle of deprecated names ends."""
 
 
 class Config:
@@ -59,8 +68,14 @@ class Config:
         data = plain(self.root) if self.root is not None else {}
         self.data: dict[str, Any] = data if isinstance(data, dict) else {}
         self._values: dict[Path, tuple[Any, Origin]] = {}
-        self._located: dict[Path, Path | None] = {}
-        self._given: set[Path] | None = None
+        self._given: dict[Path, Path] | None = None
+        self._two_spellings = False
+
+    def under(self, target: Target) -> Config:
+        """The same config for another target of the same release."""
+        other = copy(self)
+        other.target, other._values = target, {}
+        return other
 
     # Where things stand in the file
 
@@ -71,16 +86,25 @@ class Config:
         place = self.document.find(path)
         return None if place is None else plain(place.node)
 
+    @property
+    def given(self) -> Mapping[Path, Path]:
+        """Every path that the file gives, in the file's and in canonical spelling -> as the file spells it.
+
+        Paths below a list are not among them.
+        """
+        if self._given is None:
+            self._given = {(): ()}
+            self._two_spellings = not _spelled(
+                self.data, self.schema, (), (), self._given, self.target.release
+            )
+        return self._given
+
     def locate(self, path: Path) -> Path | None:
         """The keys as the file spells them, or None where the file does not give the path."""
-        if self._given is None:
-            self._given = {()}
-            _spelled(self.data, self.schema, (), self._given, self.target.release)
-        if path not in self._given and not any(isinstance(key, int) for key in path):
-            return None
-        if path not in self._located:
-            self._located[path] = self._locate(path)
-        return self._located[path]
+        actual = self.given.get(path)
+        if actual is None:
+            return self._locate(path) if any(isinstance(key, int) for key in path) else None
+        return self._locate(path) if self._two_spellings else actual
 
     def _locate(self, path: Path) -> Path | None:
         value: Any = self.data
@@ -113,9 +137,9 @@ class Config:
         if path[:1] == ACCELERATE:
             return self.accelerate(path[1:])
         actual = self.locate(path)
-        value: Any = self.data
         if actual is None:
             return None
+        value: Any = self.data
         for key in actual:
             value = value[key]
         return value
@@ -147,7 +171,7 @@ class Config:
 
     def default(self, path: Path) -> Any:
         """The value this release uses when the file does not give the path."""
-        return self._absent(path, schema_at(self.schema, path))[0]
+        return self._absent(path)[0]
 
     def offloads(self, section: Path) -> Any:
         """Whether the device of an offload section is cpu or nvme; UNKNOWN when nobody knows."""
@@ -155,30 +179,28 @@ class Config:
         return UNKNOWN if device is UNKNOWN else device in _OFFLOADING
 
     def _effective(self, path: Path) -> tuple[Any, Origin]:
-        if path not in self._values:
-            self._values[path] = (UNKNOWN, Origin("derived"))  # guards against a cycle
-            self._values[path] = self._compute(path)
-        return self._values[path]
+        known = self._values.get(path)
+        if known is None:
+            self._values[path] = _CYCLE
+            known = self._values[path] = self._compute(path)
+        return known
 
     def _compute(self, path: Path) -> tuple[Any, Origin]:
-        schema = schema_at(self.schema, path)
         trainer = self.target.trainer
-        if self.has(path):
-            raw = self.written(path)
-            pydantic = schema_at(self.schema, path[:-1]).get("x-auto") == "dropped"
+        if self.locate(path) is not None:
+            raw, key = self.written(path), _key(self.schema, path)
             if raw == "auto":
                 source = fills(trainer, path)
                 if source is not None:
                     return self._filled(path, source)
-                if pydantic:
-                    return self._absent(path, schema)[0], Origin("dropped")
-            value = coerce(raw, schema, pydantic)
+                if key.converted:
+                    return self._absent(path)[0], Origin("dropped")
             if raw is not None or path != _OVERLAP_COMM:
-                return value, Origin("file")
+                return coerce(raw, key.schema, key.converted), _FILE
         source = adds(trainer, path, self.has)
         if source is not None:
             return self._filled(path, source, UNKNOWN if trainer == "lightning" else ADDED.get(path, UNKNOWN))
-        return self._absent(path, schema)
+        return self._absent(path)
 
     def _filled(self, path: Path, source: str, value: Any = UNKNOWN) -> tuple[Any, Origin]:
         """A value that the trainer gives, as far as the run is known."""
@@ -188,21 +210,20 @@ class Config:
             value = filled(path, self.target)
         return value, Origin("filled", source)
 
-    def _absent(self, path: Path, schema: Schema) -> tuple[Any, Origin]:
-        parent = path[:-1]
-        if parent == ("zero_optimization",) and isinstance(self.written(parent), bool):
-            if path[-1] == "stage":
-                return int(self.written(parent)), Origin("deprecated", "zero_optimization as a boolean")
-        for old in _deprecated_spellings(self.schema, path):
+    def _absent(self, path: Path) -> tuple[Any, Origin]:
+        key = _key(self.schema, path)
+        if path == _STAGE and isinstance(self.written(path[:-1]), bool):
+            return int(self.written(path[:-1])), Origin("deprecated", "zero_optimization as a boolean")
+        for old in key.deprecated:
             if self.has(old) and self.written(old) not in (None, "auto"):
                 value = coerce(self.written(old), schema_at(self.schema, old), lax=True)
                 if path[-1] == "device":
                     value = UNKNOWN if value is UNKNOWN else "cpu" if value else "none"
                 return value, Origin("deprecated", dotted(old))
         if path == _OVERLAP_COMM:
-            stage = self.value(("zero_optimization", "stage"))
+            stage = self.value(_STAGE)
             return (UNKNOWN if stage is UNKNOWN else stage == 3), Origin("derived", "true at stage 3 only")
-        return schema.get("default"), Origin("default")
+        return key.default
 
     def _collect(self, schema: Schema, path: Path, found: list[Path]) -> None:
         for key, sub in properties(schema).items():
@@ -231,13 +252,15 @@ def properties(schema: Schema | None) -> dict[str, Schema]:
     return found
 
 
-def _spelled(data: Any, schema: Schema | None, path: Path, found: set[Path], release: str) -> None:
+def _spelled(
+    data: Any, schema: Schema | None, path: Path, actual: Path, found: dict[Path, Path], release: str
+) -> bool:
     """Adds every path of the data, under the file's spelling of each key and under the canonical one.
 
     Without keys that only other releases read: here they are as if absent, and a rule about them is silent.
+    False when a key is given in two spellings, so that which of them counts is still to be found out.
     """
-    if not isinstance(data, dict):
-        return
+    single = True
     known = properties(schema)
     for key, value in data.items():
         sub = known.get(key)
@@ -247,16 +270,20 @@ def _spelled(data: Any, schema: Schema | None, path: Path, found: set[Path], rel
             past = story(dotted((*path, key)))
             if past is not None and past.elsewhere(release):
                 continue
-        names = {key}
-        if sub is not None:
-            other = sub.get("x-canonical") or ("properties" in sub and sub.get("x-replaced-by"))
-            if other:
-                names.add(other)
-        for name in names:
-            below = (*path, name)
-            found.add(below)
+        canonical = _canonical(sub) if sub is not None else None
+        for name in (key, canonical) if canonical else (key,):
+            below, spelled = (*path, name), (*actual, key)
+            single = found.setdefault(below, spelled) == spelled and single
             if isinstance(value, dict):
-                _spelled(value, known.get(name, sub), below, found, release)
+                single = _spelled(value, known.get(name, sub), below, spelled, found, release) and single
+    return single
+
+
+def _canonical(schema: Schema) -> str | None:
+    """The name that DeepSpeed calls a key by, where its schema is that of another spelling."""
+    replaced = schema.get("x-replaced-by") if "properties" in schema else None
+    other: str | None = schema.get("x-canonical") or replaced
+    return other
 
 
 def spellings(schema: Schema | None, key: str) -> list[str]:
@@ -270,7 +297,7 @@ def spellings(schema: Schema | None, key: str) -> list[str]:
     if known is None or known[0] is not schema:
         table: dict[str, list[str]] = {}
         for name, sub in properties(schema).items():
-            other = sub.get("x-canonical") or ("properties" in sub and sub.get("x-replaced-by"))
+            other = _canonical(sub)
             if other:
                 table.setdefault(other, [other]).append(name)
         known = _SPELLINGS[id(schema)] = (schema, table)
@@ -294,24 +321,53 @@ def schema_at(schema: Schema, path: Path) -> Schema:
     return found or {}
 
 
-def _deprecated_spellings(schema: Schema, path: Path) -> list[Path]:
-    """Deprecated keys that set `path`: `cpu_offload` sets `offload_optimizer.device`."""
-    known = _DEPRECATED.get(id(schema))
+@dataclass(frozen=True, slots=True)
+class _Key:
+    """What a schema tells about a path.
+
+    `converted`: it stands in a pydantic model, which drops "auto" and reads "true" as true. `deprecated`:
+    other keys that set it, as `cpu_offload` sets `offload_optimizer.device`.
+    """
+
+    schema: Schema
+    converted: bool
+    deprecated: tuple[Path, ...]
+    default: tuple[Any, Origin]
+
+
+def _key(schema: Schema, path: Path) -> _Key:
+    known = _KEYS.get(id(schema))
     if known is None or known[0] is not schema:
-        table: dict[str, list[Path]] = {}
-        for section in ((), *((key,) for key in properties(schema))):
-            for name, sub in properties(schema_at(schema, section)).items():
-                new = sub.get("x-replaced-by")
-                if sub.get("deprecated") and new:
-                    for home in {dotted((*section, new)), new}:
-                        table.setdefault(home, []).append((*section, name))
-        known = _DEPRECATED[id(schema)] = (schema, table)
-    target = path[:-1] if path[-1] == "device" else path
-    return known[1].get(dotted(target), [])
+        known = _KEYS[id(schema)] = (schema, _replacing(schema), {})
+    _, replacing, keys = known
+    key = keys.get(path)
+    if key is None:
+        if len(keys) >= _MANY:
+            keys.clear()
+        own = schema_at(schema, path)
+        converted = schema_at(schema, path[:-1]).get("x-auto") == "dropped"
+        deprecated = tuple(replacing.get(dotted(path[:-1] if path[-1:] == ("device",) else path), ()))
+        key = keys[path] = _Key(own, converted, deprecated, (own.get("default"), _DEFAULT))
+    return key
 
 
-_DEPRECATED: dict[int, tuple[Schema, dict[str, list[Path]]]] = {}
-"""By identity of a schema: path of a key -> deprecated keys that set it."""
+def _replacing(schema: Schema) -> dict[str, list[Path]]:
+    """Path of a key -> deprecated keys that set it."""
+    table: dict[str, list[Path]] = {}
+    for section in ((), *((key,) for key in properties(schema))):
+        for name, sub in properties(schema_at(schema, section)).items():
+            new = sub.get("x-replaced-by")
+            if sub.get("deprecated") and new:
+                for home in {dotted((*section, new)), new}:
+                    table.setdefault(home, []).append((*section, name))
+    return table
+
+
+_MANY = 10_000
+"""Keys of a schema that are kept at a time; paths are as many as files can think of."""
+
+_KEYS: dict[int, tuple[Schema, dict[str, list[Path]], dict[Path, _Key]]] = {}
+"""By identity of a schema, which is kept beside its keys so that no other takes its place."""
 
 
 def coerce(raw: Any, schema: Schema, lax: bool) -> Any:

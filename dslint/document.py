@@ -76,7 +76,6 @@ class Document:
     places: dict[Path, Path] = field(default_factory=dict)  # path in `config` -> where the file sets it
     patience: int = 2_000_000  # characters that may still be read again to try fixes, which bounds the time
     _line_starts: list[int] = field(default_factory=list)
-    _index: dict[Path, Place] | None = None
 
     def position(self, offset: int) -> tuple[int, int]:
         """Line and column of a character offset, both from 1, columns in characters."""
@@ -102,17 +101,20 @@ class Document:
 
     def find(self, path: Path) -> Place | None:
         """Where `path` stands, or None. Of a duplicate key the last one, as JSON readers take it."""
-        if self._index is None:
-            self._index = {} if self.root is None else {place.path: place for place in walk(self.root)}
-        return self._index.get(path)
+        place = self.nearest(path)
+        return place if place is not None and place.path == path else None
 
     def nearest(self, path: Path) -> Place | None:
         """Where `path` or its nearest ancestor in the text stands."""
-        for length in range(len(path), -1, -1):
-            place = self.find(path[:length])
-            if place is not None:
-                return place
-        return None
+        if self.root is None:
+            return None
+        place = Place((), self.root)
+        for key in path:
+            below = _below(place, key)
+            if below is None:
+                break
+            place = below
+        return place
 
 
 @dataclass(slots=True)
@@ -131,6 +133,14 @@ class Place:
         if self.node.kind in ("object", "array"):
             return Span(self.node.span.start, min(self.node.span.start + 1, self.node.span.end))
         return self.node.span
+
+
+def _below(place: Place, key: str | int) -> Place | None:
+    node = place.node
+    if isinstance(key, int):
+        return Place((*place.path, key), node.items[key]) if 0 <= key < len(node.items) else None
+    member = next((m for m in reversed(node.members) if m.key == key), None)
+    return None if member is None else Place((*place.path, key), member.node, member)
 
 
 def walk(root: Node) -> Iterator[Place]:

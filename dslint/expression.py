@@ -14,7 +14,8 @@ from __future__ import annotations
 import ast
 import warnings
 from collections.abc import Callable
-from typing import Any, Protocol
+from functools import partial
+from typing import Any, Protocol, TypeAlias
 
 MAX_LENGTH = 2_000
 """Characters in an expression."""
@@ -197,42 +198,84 @@ def paths(tree: Tree) -> list[tuple[str, ...]]:
     return [path for part in tree[1:] if isinstance(part, list) for path in paths(part)]
 
 
+Condition: TypeAlias = "Callable[[Scope], Any]"
+"""An expression ready to be evaluated in a scope."""
+
+
 def evaluate(tree: Tree, scope: Scope) -> Any:
     """The value of a tree in a scope; UNKNOWN when it depends on something unknown. Never raises."""
+    return ready(tree)(scope)
+
+
+def ready(tree: Tree) -> Condition:
+    """The tree as a function of its scope, made once for many evaluations."""
     kind = tree[0]
     if kind == "const":
-        return tree[1]
+        constant = tree[1]
+        return lambda _: constant
     if kind == "path":
-        return scope.lookup(tuple(tree[1]))
+        path = tuple(tree[1])
+        return lambda scope: scope.lookup(path)
     if kind == "call":
-        return scope.call(tree[1], tuple(tree[2]))
-    if kind in ("and", "or"):
-        return _logic(kind, tree[1:], scope)
-    if kind == "not":
-        value = evaluate(tree[1], scope)
-        return UNKNOWN if value is UNKNOWN else not value
-    if kind == "list":
-        values = [evaluate(part, scope) for part in tree[1:]]
-        return UNKNOWN if any(value is UNKNOWN for value in values) else values
+        name, path = tree[1], tuple(tree[2])
+        return lambda scope: scope.call(name, path)
     if kind == "apply":
-        value = evaluate(tree[2], scope)
-        return UNKNOWN if value is UNKNOWN else VALUE_FUNCTIONS[tree[1]][1](value)
-    left, right = evaluate(tree[1], scope), evaluate(tree[2], scope)
-    if left is UNKNOWN or right is UNKNOWN:
-        return UNKNOWN
-    return _compare(kind, left, right) if kind in _OPERATORS else _calculate(kind, left, right)
+        return _applied(VALUE_FUNCTIONS[tree[1]][1], ready(tree[2]))
+    parts = [ready(part) for part in tree[1:]]
+    if kind in ("and", "or"):
+        return _logic(parts, decisive=kind == "or")
+    if kind == "not":
+        return _applied(lambda value: not value, parts[0])
+    if kind == "list":
+        return _listed(parts)
+    left, right = parts
+    return _joined(_OPERATORS[kind] if kind in _OPERATORS else partial(_calculate, kind), left, right)
 
 
-def _logic(kind: str, parts: list[Tree], scope: Scope) -> Any:
-    decisive = kind == "or"
-    unknown = False
-    for part in parts:
-        value = evaluate(part, scope)
-        if value is UNKNOWN:
-            unknown = True
-        elif bool(value) is decisive:
-            return decisive
-    return UNKNOWN if unknown else not decisive
+def _applied(function: Callable[[Any], Any], part: Condition) -> Condition:
+    def run(scope: Scope) -> Any:
+        value = part(scope)
+        return UNKNOWN if value is UNKNOWN else function(value)
+
+    return run
+
+
+def _listed(parts: list[Condition]) -> Condition:
+    def run(scope: Scope) -> Any:
+        values = [part(scope) for part in parts]
+        return UNKNOWN if any(value is UNKNOWN for value in values) else values
+
+    return run
+
+
+def _logic(parts: list[Condition], decisive: bool) -> Condition:
+    def run(scope: Scope) -> Any:
+        unknown = False
+        for part in parts:
+            value = part(scope)
+            if value is UNKNOWN:
+                unknown = True
+            elif bool(value) is decisive:
+                return decisive
+        return UNKNOWN if unknown else not decisive
+
+    return run
+
+
+def _joined(operator: Callable[[Any, Any], Any], left: Condition, right: Condition) -> Condition:
+    def run(scope: Scope) -> Any:
+        one = left(scope)
+        if one is UNKNOWN:
+            return UNKNOWN
+        other = right(scope)
+        if other is UNKNOWN:
+            return UNKNOWN
+        try:
+            return operator(one, other)
+        except TypeError:
+            return UNKNOWN  # a value of the wrong type has a finding of its own
+
+    return run
 
 
 def _same(left: Any, right: Any) -> bool:
@@ -252,13 +295,6 @@ _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "in": lambda a, b: any(_same(a, item) for item in b) if isinstance(b, list) else a in b,
     "not in": lambda a, b: not _OPERATORS["in"](a, b),
 }
-
-
-def _compare(kind: str, left: Any, right: Any) -> Any:
-    try:
-        return _OPERATORS[kind](left, right)
-    except TypeError:
-        return UNKNOWN  # a value of the wrong type has a finding of its own
 
 
 def _calculate(kind: str, left: Any, right: Any) -> Any:

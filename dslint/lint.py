@@ -11,9 +11,10 @@ from dslint.config import Config
 from dslint.document import Document, Problem, dotted
 from dslint.finding import SEVERITIES, FileReport, Finding
 from dslint.formats import read_bytes
+from dslint.guards import Bench
 from dslint.keys import check
 from dslint.releases import number
-from dslint.rules import Rule, judge
+from dslint.rules import ReadyRule, Rule, judge
 from dslint.settings import Target
 from dslint.trainers import HF_LIKE, STRICT, infer
 
@@ -51,13 +52,41 @@ def chosen(rule: Rule, selectors: tuple[str, ...]) -> bool:
     return any(s == rule.name or s == "ALL" or rule.code.startswith(s) for s in selectors)
 
 
-def heard_of(rules: list[Rule], options: Options) -> list[Rule]:
-    """The rules that the options ask for."""
-    heard = rules
-    if options.select or options.ignore:
-        heard = [r for r in rules if not options.select or chosen(r, options.select)]
-        heard = [r for r in heard if not chosen(r, options.ignore)]
-    return heard
+class _Book:
+    """The rules, those of them that are heard, and benches of these for every target met."""
+
+    def __init__(self, rules: list[Rule], select: tuple[str, ...], ignore: tuple[str, ...]) -> None:
+        self.rules = rules
+        self.by_name = {rule.name: rule for rule in rules}
+        self.heard = [
+            rule for rule in rules if (not select or chosen(rule, select)) and not chosen(rule, ignore)
+        ]
+        self.codes = {rule.code for rule in self.heard}
+        self._benches: dict[tuple[object, ...], Bench] = {}
+
+    def called(self, config: Config) -> list[ReadyRule]:
+        """The rules that can say something about a config."""
+        target, document = config.target, config.document
+        about = None if document.format == "accelerate" or target.companion is not None else False
+        if document.config is not None and not document.config.members:
+            about = True
+        key = (about, target.release, target.trainer, target.rival, target.gpus)
+        if key not in self._benches:
+            rules = [rule for rule in self.heard if about is None or rule.about_accelerate is about]
+            self._benches[key] = Bench(rules, target)
+        return self._benches[key].called(config)
+
+
+_BOOKS: dict[tuple[object, ...], _Book] = {}
+"""By identity of a list of rules, which its book keeps so that no other takes its place."""
+
+
+def _book(rules: list[Rule], options: Options) -> _Book:
+    key = (id(rules), options.select, options.ignore)
+    book = _BOOKS.get(key)
+    if book is None or book.rules is not rules:
+        book = _BOOKS[key] = _Book(rules, options.select, options.ignore)
+    return book
 
 
 def lint(raw: bytes, name: str, options: Options, rules: list[Rule]) -> FileReport:
@@ -68,14 +97,11 @@ def lint(raw: bytes, name: str, options: Options, rules: list[Rule]) -> FileRepo
 def all_findings(raw: bytes, name: str, options: Options, rules: list[Rule]) -> FileReport:
     """Everything there is to say about one file, whatever the file suppresses."""
     config = prepare(raw, name, options)
-    document = config.document
-    heard = heard_of(rules, options)
-    findings = list(_findings(document, config, {rule.name: rule for rule in rules}, heard))
-    codes = {rule.code for rule in heard}
-    findings = [finding for finding in findings if finding.code in codes]
+    book = _book(rules, options)
+    findings = [finding for finding in _findings(config, book) if finding.code in book.codes]
     if config.target.rival and any(finding.severity == "error" for finding in findings):
         findings = _doubted(raw, name, options, rules, config.target, findings)
-    return FileReport(document, config.target, in_order(findings))
+    return FileReport(config.document, config.target, in_order(findings))
 
 
 def _doubted(
@@ -101,7 +127,7 @@ def settled(report: FileReport, raw: bytes, targets: Sequence[Options], rules: l
         from dslint.suppress import suppress
 
         name = report.document.name
-        heard = heard_of(rules, targets[0])
+        heard = _book(rules, targets[0]).heard
         suppress(report, rules, heard, lambda: [prepare(raw, name, target) for target in targets])
         report.findings = in_order(report.findings)
     return report
@@ -192,11 +218,11 @@ def configure(document: Document, options: Options) -> Config:
             target = replace(target, launch=launch)
     if document.format == "accelerate" and trainer not in (*HF_LIKE, "accelerate"):
         trainer, reason = "accelerate", "an accelerate config file"
-    return Config(document, schema, replace(target, trainer=trainer, trainer_reason=reason, rival=rival))
+    return config.under(replace(target, trainer=trainer, trainer_reason=reason, rival=rival))
 
 
-def _findings(document: Document, config: Config, rules: dict[str, Rule], heard: list[Rule]) -> list[Finding]:
-    target = config.target
+def _findings(config: Config, book: _Book) -> list[Finding]:
+    document, target, rules = config.document, config.target, book.by_name
     strict, advised = target.trainer in STRICT, False
     found = [_met(rules[problem.rule], problem, document, strict) for problem in document.problems]
     for departure in document.departures:
@@ -220,12 +246,8 @@ def _findings(document: Document, config: Config, rules: dict[str, Rule], heard:
         return found
     exact = number(target.release) <= number(schemas.newest())
     found += check(config, rules, exact)
-    if document.config is not None and not document.config.members:
-        heard = [rule for rule in heard if rule.about_accelerate]
-    elif document.format != "accelerate" and target.companion is None:
-        heard = [rule for rule in heard if not rule.about_accelerate]
     if readable:  # half a file says nothing about what is absent from it
-        found += judge(heard, config)
+        found += judge(book.called(config), config)
     return found
 
 

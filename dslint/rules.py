@@ -16,7 +16,7 @@ from typing import Any
 
 from dslint.config import ACCELERATE, Config
 from dslint.document import Path, Place, dotted
-from dslint.expression import UNKNOWN, Tree, evaluate
+from dslint.expression import UNKNOWN, Tree, evaluate, ready
 from dslint.facts import Facts, Item
 from dslint.finding import Finding, Fix
 from dslint.releases import holds
@@ -93,6 +93,10 @@ def no_such_rule(word: str, rules: Iterable[Rule]) -> UsageError:
     return UsageError(f"no rule is called {word}{hint}")
 
 
+_HEADS = {"facts", "target", "this", "args", "where"}
+"""First words of paths that are none of the config."""
+
+
 class Scope:
     """Resolves the paths of expressions: `facts.x`, `target.x`, `this.x`, and paths of the config.
 
@@ -108,6 +112,8 @@ class Scope:
     def lookup(self, path: tuple[str, ...]) -> Any:
         """The value of a path, or UNKNOWN."""
         head = path[0]
+        if head not in _HEADS:
+            return self.config.value(path)
         if head == "facts" and len(path) == 2:
             return self.facts.get(path[1])
         if head == "target" and len(path) == 2 and path[1] in TARGET:
@@ -138,17 +144,30 @@ class Scope:
         return self.config.offloads(where)
 
 
-def judge(rules: Iterable[Rule], config: Config) -> Iterator[Finding]:
-    """Every finding of the rules that have a condition, in the order of the rules."""
-    facts = Facts(config)
-    for rule in rules:
-        if rule.when is None or not rule.applies(config.target.release, config.target.trainer):
-            continue
-        for item in _items(rule, config, facts):
-            scope = Scope(config, facts, item)
-            verdict = evaluate(rule.when, scope)
-            if verdict is not UNKNOWN and verdict:
-                yield _finding(rule, config, item.path, scope)
+class ReadyRule:
+    """A rule made ready for judging many configs: its condition and its places, worked out once."""
+
+    __slots__ = ("condition", "items", "listed", "rule")
+
+    def __init__(self, rule: Rule) -> None:
+        assert rule.when is not None
+        self.rule = rule
+        self.condition = ready(rule.when)
+        self.listed = [entry[len("facts.") :] for entry in rule.each if entry.startswith("facts.")]
+        paths = [split(entry) for entry in rule.each if not entry.startswith("facts.")]
+        self.items = [Item(path, {"key": path[-1]}) for path in paths]
+        if not rule.each:
+            self.items = [Item(split(rule.at))]
+
+    def places(self, config: Config, facts: Facts) -> list[Item]:
+        """The places in a config that the rule may speak about."""
+        if not self.rule.each:
+            return self.items
+        items = [item for item in self.items if config.has(item.path)]
+        for name in self.listed:
+            found = facts.get(name)
+            items += [] if found is UNKNOWN else found
+        return items
 
 
 def undecided(rule: Rule, config: Config) -> bool:
@@ -157,24 +176,22 @@ def undecided(rule: Rule, config: Config) -> bool:
         return rule.check not in ("reader", "schema")
     if rule.when is None or not rule.applies(config.target.release, config.target.trainer):
         return True
-    facts = Facts(config)
-    if any(facts.get(each[len("facts.") :]) is UNKNOWN for each in rule.each if each.startswith("facts.")):
+    facts, one = Facts(config), ReadyRule(rule)
+    if any(facts.get(name) is UNKNOWN for name in one.listed):
         return True
-    items = _items(rule, config, facts)
-    return any(evaluate(rule.when, Scope(config, facts, item)) is UNKNOWN for item in items)
+    items = one.places(config, facts)
+    return any(one.condition(Scope(config, facts, item)) is UNKNOWN for item in items)
 
 
-def _items(rule: Rule, config: Config, facts: Facts) -> list[Item]:
-    if not rule.each:
-        return [Item(split(rule.at))]
-    items: list[Item] = []
-    for entry in rule.each:
-        if entry.startswith("facts."):
-            found = facts.get(entry[len("facts.") :])
-            items += [] if found is UNKNOWN else found
-        elif config.has(split(entry)):
-            items.append(Item(split(entry), {"key": split(entry)[-1]}))
-    return items
+def judge(rules: Iterable[ReadyRule], config: Config) -> Iterator[Finding]:
+    """Every finding of rules that apply to the config's target, in their order."""
+    facts = Facts(config)
+    for ready_rule in rules:
+        for item in ready_rule.places(config, facts):
+            scope = Scope(config, facts, item)
+            verdict = ready_rule.condition(scope)
+            if verdict is not UNKNOWN and verdict:
+                yield _finding(ready_rule.rule, config, item.path, scope)
 
 
 @cache

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from pathlib import Path as FilePath
 from typing import Any
@@ -61,19 +61,56 @@ class Violation:
 
 
 def violations(data: Any, schema: Schema) -> list[Violation]:
-    """What jsonschema reports about a config, one violation a place, in the order of paths."""
-    if certainly_valid(data, schema):
-        return []
+    """What jsonschema reports about a config, one violation a place."""
+    found: dict[Path, Violation] = {}
+    for path, value, part in _suspects(data, schema, ()):
+        for violation in _reported(value, part):
+            place = (*path, *violation.path)
+            if place not in found or violation.keyword == "type":
+                found[place] = replace(violation, path=place)
+    return list(found.values())
+
+
+def _suspects(data: Any, schema: Any, path: Path) -> Iterator[tuple[Path, Any, Any]]:
+    """The innermost parts that are not certainly valid, each with its schema."""
+    for check, value in _checks(schema):
+        if check is not _properties and not check(data, value, schema):
+            yield path, data, schema
+            return
+    if isinstance(data, dict):
+        known = schema.get("properties") or {}
+        for key, item in data.items():
+            if key in known:
+                yield from _suspects(item, known[key], (*path, key))
+
+
+def _reported(data: Any, schema: Schema) -> list[Violation]:
+    """What jsonschema reports about a value. What it said about a scalar is kept: files repeat each other."""
+    if isinstance(data, (dict, list)):
+        return _validated(data, schema)
+    key = (id(schema), type(data), data)
+    known = _REPORTED.get(key)
+    if known is None or known[0] is not schema:
+        if len(_REPORTED) >= _MANY:
+            _REPORTED.clear()
+        known = _REPORTED[key] = (schema, _validated(data, schema))
+    return known[1]
+
+
+_MANY = 4096
+_REPORTED: dict[tuple[int, type, Any], tuple[Schema, list[Violation]]] = {}
+"""By identity of a schema, which is kept beside what is known so that no other takes its place."""
+
+
+def _validated(data: Any, schema: Schema) -> list[Violation]:
     from jsonschema import Draft202012Validator
 
-    found: dict[Path, Violation] = {}
+    found = []
     for error in _judgments(Draft202012Validator(schema).iter_errors(data)):
-        path = tuple(error.absolute_path)
         additional = "additionalProperties" in error.absolute_schema_path
         keyword = "additionalProperties" if additional else str(error.validator)
-        if path not in found or keyword == "type":
-            found[path] = Violation(path, keyword, error.schema, error.instance)
-    return list(found.values())
+        found.append(Violation(tuple(error.absolute_path), keyword, error.schema, error.instance))
+    return found
 
 
 def _judgments(errors: Iterable[Any]) -> Iterator[Any]:
@@ -97,13 +134,33 @@ _TYPES = {
 
 def certainly_valid(data: Any, schema: Any) -> bool:
     """Whether a value surely satisfies a schema; False also where this check cannot tell."""
+    return all(check(data, value, schema) for check, value in _checks(schema))
+
+
+Check = Callable[[Any, Any, Any], bool]
+
+
+def _checks(schema: Any) -> list[tuple[Check, Any]]:
+    """The checks of a schema with what they are about, in its order."""
     if isinstance(schema, bool):
-        return schema
-    return all(
-        keyword in _KEYWORDS and _KEYWORDS[keyword](data, value, schema)
-        for keyword, value in schema.items()
-        if keyword not in _ANNOTATIONS and not keyword.startswith("x-")
-    )
+        return [] if schema else [(_unsure, schema)]
+    known = _CHECKS.get(id(schema))
+    if known is None or known[0] is not schema:
+        checks = [
+            (_KEYWORDS.get(keyword, _unsure), value)
+            for keyword, value in schema.items()
+            if keyword not in _ANNOTATIONS and not keyword.startswith("x-")
+        ]
+        known = _CHECKS[id(schema)] = (schema, checks)
+    return known[1]
+
+
+_CHECKS: dict[int, tuple[Schema, list[tuple[Check, Any]]]] = {}
+"""By identity of a schema, which is kept beside its checks so that no other takes its place."""
+
+
+def _unsure(_: Any, __: Any, ___: Any) -> bool:
+    return False
 
 
 _ANNOTATIONS = {"$schema", "$id", "title", "description", "default", "deprecated", "examples", "$comment"}
@@ -114,11 +171,15 @@ def _is_number(value: Any) -> bool:
 
 
 def _is_type(value: Any, name: str) -> bool:
+    if name in _TYPES:
+        return isinstance(value, _TYPES[name])
     if name == "number":
         return _is_number(value)
-    if name == "integer":
-        return _is_number(value) and (isinstance(value, int) or value.is_integer())
-    return isinstance(value, _TYPES[name])
+    return _is_number(value) and (isinstance(value, int) or value.is_integer())
+
+
+def _type(data: Any, value: Any, _: Schema) -> bool:
+    return _is_type(data, value) if isinstance(value, str) else any(_is_type(data, name) for name in value)
 
 
 def _equal(left: Any, right: Any) -> bool:
@@ -141,6 +202,8 @@ def _properties(data: Any, value: Schema, _: Schema) -> bool:
 def _additional(data: Any, value: Any, schema: Schema) -> bool:
     if not isinstance(data, dict) or value is True:
         return True
+    if value is False:
+        return set(data) <= set(schema.get("properties", ()))
     known = schema.get("properties", {})
     return all(certainly_valid(item, value) for key, item in data.items() if key not in known)
 
@@ -149,8 +212,8 @@ _EXACT = {"const", "enum", "type"}
 """Keywords whose check above is right in both directions, so that it may stand under `not`."""
 
 
-_KEYWORDS: dict[str, Any] = {
-    "type": lambda d, v, _: any(_is_type(d, name) for name in ([v] if isinstance(v, str) else v)),
+_KEYWORDS: dict[str, Check] = {
+    "type": _type,
     "properties": _properties,
     "additionalProperties": _additional,
     "items": lambda d, v, _: not isinstance(d, list) or all(certainly_valid(item, v) for item in d),

@@ -14,6 +14,9 @@ def distance(left: str, right: str, limit: int) -> int:
     """Edits (insert, delete, replace, swap neighbours) between two words; `limit` + 1 when more."""
     if abs(len(left) - len(right)) > limit:
         return limit + 1
+    letters, others = set(left), set(right)
+    if len(letters - others) > limit or len(others - letters) > limit:
+        return limit + 1  # an edit brings or takes one letter at most
     before: list[int] = []
     row = list(range(len(right) + 1))
     for i, a in enumerate(left, 1):
@@ -57,7 +60,7 @@ def elsewhere(key: str, schema: Schema, section: Path) -> list[Path]:
     found: list[Path] = []
     says_nothing = key in _COMMON if section else key in _COMMON or key in _OF_SCRIPTS or "_" not in key
     if not says_nothing:
-        _search(key, schema, (), found)
+        found = _homes(schema).get(key, [])
     return sorted(dict.fromkeys(found), key=lambda path: (-_shared(path, section), len(path), path))
 
 
@@ -79,14 +82,28 @@ def _shared(left: Path, right: Path) -> int:
     return count
 
 
-def _search(key: str, schema: Schema, path: Path, found: list[Path]) -> None:
+def _homes(schema: Schema) -> dict[str, list[Path]]:
+    """Name of a key -> every path at which a schema reads it."""
+    known = _HOMES.get(id(schema))
+    if known is None or known[0] is not schema:
+        found: dict[str, list[Path]] = {}
+        _search(schema, (), found)
+        known = _HOMES[id(schema)] = (schema, found)
+    return known[1]
+
+
+_HOMES: dict[int, tuple[Schema, dict[str, list[Path]]]] = {}
+"""By identity of a schema, which is kept beside what was found so that no other takes its place."""
+
+
+def _search(schema: Schema, path: Path, found: dict[str, list[Path]]) -> None:
     for name, sub in schema.get("properties", {}).items():
-        if name == key and "x-removed" not in sub:
+        if "x-removed" not in sub:
             replacement = sub.get("x-replaced-by", "")
             if not replacement:
-                found.append((*path, sub.get("x-canonical", name)))
+                found.setdefault(name, []).append((*path, sub.get("x-canonical", name)))
             elif " " not in replacement:
                 keys = tuple(replacement.split("."))
                 inside = keys[0] in schema.get("properties", {})
-                found.append((*path, *keys) if inside else keys)
-        _search(key, sub, (*path, name), found)
+                found.setdefault(name, []).append((*path, *keys) if inside else keys)
+        _search(sub, (*path, name), found)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from dslint.config import Config
@@ -166,6 +167,7 @@ def batch_proposal(config: Config) -> Any:
     return ", or ".join([*parts, "train_batch_size " + " or ".join(map(str, sizes))])
 
 
+@lru_cache(maxsize=1024)
 def implied_ranks(given: Batch) -> int | None:
     """The smallest number of data-parallel ranks that DeepSpeed accepts the numbers on, or None."""
     candidates = list(range(1, MANY_RANKS + 1))

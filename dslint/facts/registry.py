@@ -42,6 +42,7 @@ class Facts:
 
     def get(self, name: str) -> Any:
         """The value of a fact. Raises KeyError for a name no fact has."""
-        if name not in self._known:
-            self._known[name] = REGISTRY[name](self._config)
-        return self._known[name]
+        known = self._known
+        if name not in known:
+            known[name] = REGISTRY[name](self._config)
+        return known[name]

@@ -83,9 +83,9 @@ def profiler_crashing_values(config: Config) -> Any:
 def dropped_autos(config: Config) -> Any:
     """Keys with "auto" that nobody fills and DeepSpeed drops, as Items with `key`, `used` and `effect`."""
     found = []
-    for path in _paths(config.data, ()):
+    for path in _autos(config.data, ()):
         if config.written(path) != "auto" or not schema_at(config.schema, path):
-            continue
+            continue  # another spelling beside it counts
         default = config.value(path)
         if config.origin(path).kind == "dropped" and default != "auto":
             used = "null" if default is None else default
@@ -97,11 +97,13 @@ def dropped_autos(config: Config) -> Any:
 @fact
 def quoted_switches(config: Config) -> Any:
     """Switches of unchecked sections given as text that says no, which counts as true."""
-    told = {problem.path for problem in config.document.departures}
+    texts = _texts(config, config.data, config.schema, ())
+    found = [(path, value) for path, value in texts if value.strip().lower() in FALSE_WORDS]
+    told = {problem.path for problem in config.document.departures} if found else set()
     return [
         Item(path, {"key": dotted(path), "text": value})
-        for path, value in _texts(config, config.data, config.schema, ())
-        if value.strip().lower() in FALSE_WORDS and (*config.base, *path) not in told
+        for path, value in found
+        if (*config.base, *path) not in told
     ]
 
 
@@ -115,26 +117,27 @@ def autos_kept(config: Config) -> Any:
     ]
 
 
-def _paths(section: Any, path: Path) -> Iterator[Path]:
-    if isinstance(section, dict):
-        for key, value in section.items():
+def _autos(section: dict[str, Any], path: Path) -> Iterator[Path]:
+    for key, value in section.items():
+        if value == "auto":
             yield (*path, key)
-            yield from _paths(value, (*path, key))
+        elif isinstance(value, dict):
+            yield from _autos(value, (*path, key))
 
 
 def _texts(config: Config, section: Any, schema: Any, path: Path) -> Iterator[tuple[Path, str]]:
     """Texts where a section that converts nothing has a switch."""
-    if not isinstance(section, dict):
-        return
     converts = schema.get("x-auto") == "dropped"
+    keys = properties(schema)
     for key, value in section.items():
-        known = properties(schema).get(key)
-        if known is None or "x-removed" in known:
+        if not isinstance(value, (str, dict)) or key not in keys or "x-removed" in keys[key]:
             continue
-        if isinstance(value, str) and not converts and known.get("x-type") == "boolean":
+        known = keys[key]
+        if isinstance(value, dict):
+            yield from _texts(config, value, known, (*path, key))
+        elif not converts and known.get("x-type") == "boolean":
             if _reaches(known) and config.origin((*path, key)).kind != "filled":
                 yield (*path, key), value
-        yield from _texts(config, value, known, (*path, key))
 
 
 def _reaches(known: Any) -> bool:

@@ -17,14 +17,17 @@ def two_spellings(config: Config) -> Any:
 
 
 def _pairs(config: Config, path: Path, section: Any) -> Iterator[Item]:
-    schema = schema_at(config.schema, path)
     if not isinstance(section, dict):
         return
-    given = {key for key, value in section.items() if value != "auto"}
-    for key in section:
-        sub = properties(schema).get(key, {})
-        other = sub.get("x-canonical") or (sub.get("deprecated") and sub.get("x-replaced-by"))
-        if schema.get("x-unknown-keys") == "forbidden" and key in given and other in given:
-            yield Item((*path, key), {"one": key, "other": other})
-        if properties(sub):
-            yield from _pairs(config, (*path, key), section[key])
+    schema = schema_at(config.schema, path)
+    known, strict = properties(schema), schema.get("x-unknown-keys") == "forbidden"
+    for key, value in section.items():
+        sub = known.get(key)
+        if sub is None:
+            continue
+        if strict and value != "auto":
+            other = sub.get("x-canonical") or (sub.get("deprecated") and sub.get("x-replaced-by"))
+            if section.get(other, "auto") != "auto":
+                yield Item((*path, key), {"one": key, "other": other})
+        if "properties" in sub:
+            yield from _pairs(config, (*path, key), value)

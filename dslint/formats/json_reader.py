@@ -48,6 +48,7 @@ _PLAIN_PAIR = re.compile(
     r"|-?(?:0|[1-9][0-9]{0,18})((?:\.[0-9]{1,18})?(?:[eE][-+]?[0-9]{1,2})?))"
     r'[ \t\n]*(?:(,)[ \t\n]*(?=")|(?=\}))'
 )
+_PLAIN_SECTION = re.compile(r'"([^"\\\x00-\x1f]*)"[ \t\n]*:[ \t\n]*\{')
 _UNQUOTED_KEY = re.compile(r"([^ \t\n:{}\[\],]+)([ \t\n]*):")
 
 _BOMS = ("\ufeff", "\u00ef\u00bb\u00bf")  # as UTF-8, and as UTF-8 mistaken for Latin-1
@@ -271,7 +272,7 @@ class _Reading(Cursor):
                 self._unclosed()
             elif frame.closer == "]":
                 self._item(frame, char)
-            elif char != '"' or not self._plain_pair(frame):
+            elif char != '"' or not (self._plain_pair(frame) or self._plain_section(frame)):
                 self._member(frame, char)
 
     def _open(self, opener: str, parent: Open | None = None) -> Node:
@@ -414,6 +415,18 @@ class _Reading(Cursor):
         frame.comma = match.start(6) if comma else NO_COMMA
         self.last_end = span.end
         self.pos = match.end()
+        return True
+
+    def _plain_section(self, frame: Open) -> bool:
+        """Read a key and the { of its object in one step where they are plain."""
+        match = _PLAIN_SECTION.match(self.text, self.pos) if frame.comma >= 0 or not frame.count else None
+        if match is None or match[1] in frame.first_seen:
+            return False
+        frame.first_seen[match[1]] = match.start()
+        frame.key, frame.key_span = match[1], Span(match.start(), match.end(1) + 1)
+        frame.comma = NO_COMMA
+        self.pos = match.end() - 1
+        self._open("{", frame)
         return True
 
     def _member(self, frame: Open, char: str) -> None:

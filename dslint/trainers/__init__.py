@@ -150,7 +150,7 @@ def infer(document: Document, data: dict[str, Any], launch: Launch | None = None
         if launch is not None and launch.trainer in HF_LIKE:
             return launch.trainer, f"as {launch.name} starts it", ""
         return "accelerate", "an accelerate config file", ""
-    filled = [key for key in HF_FILLS if at(data, key) == "auto"]
+    filled = [key for key in HF_FILLS if at(data, key) == "auto"] if "auto" in document.text else []
     telling = next((key for key in filled if key not in DROPPED), None)
     if launch is not None:
         only = next((key for key in filled if key not in ACCELERATE_FILLS), None)

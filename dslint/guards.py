@@ -1,0 +1,132 @@
+"""Which rules can say anything about a config at all, told by the keys it gives.
+
+What a rule says depends on nothing but what it reads. Judged on an empty config, a part of its condition
+that does not hold has read certain paths. A config that gives none of these either reads the same, so the
+part does not hold for it and the rule is silent: the paths are a guard, looked at before the rule is. Most
+rules are about keys that most configs do not have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from dslint.config import Config
+from dslint.document import Document, Node, Path, Span
+from dslint.expression import UNKNOWN, Tree, evaluate, paths
+from dslint.facts import Facts
+from dslint.rules import ReadyRule, Rule, Scope, split
+from dslint.settings import Target
+
+Guard = frozenset[Path]
+
+WORTH = 8
+"""How many configs are judged in full before guards are made, which costs about as much as judging these."""
+
+_HIDDEN = ("data", "document", "root", "base")
+"""What lets a fact read a config without naming a path."""
+
+
+class _Empty(Config):
+    """A config without keys that keeps which paths it was asked for.
+
+    `opaque`: it was read in a way that names no path, so nothing is known of what was read.
+    """
+
+    def __init__(self, config: Config) -> None:
+        root = Node("object", Span(0, 0))
+        super().__init__(Document("", "", root), config.schema, config.target)
+        self.asked: set[Path] = set()
+        self.opaque = False
+        self._behind = {name: self.__dict__.pop(name) for name in _HIDDEN}
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _HIDDEN:
+            raise AttributeError(name)
+        self.opaque = True
+        return self._behind[name]
+
+    def locate(self, path: Path) -> Path | None:
+        """None; a list item counts as its list."""
+        upto = next((i for i, key in enumerate(path) if isinstance(key, int)), len(path))
+        self.asked.add(path[:upto])
+        return None if path else ()
+
+
+def guards(rule: Rule, config: Config) -> list[Guard]:
+    """The guards of a rule for the release and target of a config: each has to be met by a key given."""
+    assert rule.when is not None
+    found = [_guard_of(part, config) for part in _parts(rule.when)]
+    if rule.each:
+        found.append(_guard_of_places(rule.each, config))
+    return [guard for guard in found if guard is not None]
+
+
+def _parts(tree: Tree) -> list[Tree]:
+    """What has to hold, part by part."""
+    return [part for below in tree[1:] for part in _parts(below)] if tree[0] == "and" else [tree]
+
+
+def _guard_of(part: Tree, config: Config) -> Guard | None:
+    if any(path[0] == "this" for path in paths(part)):
+        return None
+    empty = _Empty(config)
+    verdict = evaluate(part, Scope(empty, Facts(empty)))
+    holds = verdict is not UNKNOWN and bool(verdict)
+    return None if holds or empty.opaque else frozenset(empty.asked)
+
+
+def _guard_of_places(each: Sequence[str], config: Config) -> Guard | None:
+    empty = _Empty(config)
+    for entry in each:
+        if not entry.startswith("facts."):
+            empty.locate(split(entry))
+        elif Facts(empty).get(entry.removeprefix("facts.")) not in (UNKNOWN, []):
+            return None
+    return None if empty.opaque else frozenset(empty.asked)
+
+
+class Bench:
+    """Rules ready to judge many configs of one release, trainer and number of GPUs."""
+
+    def __init__(self, rules: Sequence[Rule], target: Target) -> None:
+        self._rules = [
+            ReadyRule(rule)
+            for rule in rules
+            if rule.when is not None and rule.applies(target.release, target.trainer)
+        ]
+        self._needs: list[int] = []
+        self._opens: dict[Path, int] = {}
+        self._judged = 0
+
+    def called(self, config: Config) -> list[ReadyRule]:
+        """The rules that can say something about a config."""
+        self._judged += 1
+        if self._judged <= WORTH or not _plain(config):
+            return self._rules
+        if not self._needs:
+            self._guard(config)
+        opened = 0
+        for path in config.given:
+            opened |= self._opens.get(path, 0)
+        shut = ~opened
+        return [rule for rule, need in zip(self._rules, self._needs, strict=True) if not need & shut]
+
+    def _guard(self, config: Config) -> None:
+        """Numbers the guards of all rules: a bit each in what a rule needs and in what a path opens."""
+        bits: dict[Guard, int] = {}
+        for rule in self._rules:
+            need = 0
+            for guard in guards(rule.rule, config):
+                need |= bits.setdefault(guard, 1 << len(bits))
+            self._needs.append(need)
+        for guard, bit in bits.items():
+            for path in guard:
+                self._opens[path] = self._opens.get(path, 0) | bit
+
+
+def _plain(config: Config) -> bool:
+    """Whether nothing but the config is known of the run."""
+    target, document = config.target, config.document
+    told = (target.launch, target.companion, target.workload, document.config)
+    return document.format in ("json", "yaml") and all(thing is None for thing in told)
