@@ -6,6 +6,7 @@ The rules these findings belong to are named here and described in rules/ (`chec
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from dslint.config import Config, properties, schema_at
@@ -16,7 +17,7 @@ from dslint.releases import number
 from dslint.renames import FLAGS, PARAMS, new_name, renamed
 from dslint.rules import Rule, emit, show
 from dslint.schema import Schema, Violation, deprecated_keys, unread_keys, violations
-from dslint.suggest import elsewhere, nearest
+from dslint.suggest import alike, elsewhere, nearest
 from dslint.trainers import HF_LIKE, looks_into
 
 Rules = dict[str, Rule]
@@ -82,59 +83,74 @@ def _at(config: Config, rule: Rule, path: Path, message: str, cure: str, fix: Fi
     return emit(rule, config.document.nearest(written), dotted(written), message, cure, fix)
 
 
+@dataclass(frozen=True, slots=True)
+class _Meant:
+    """What the author of an unknown key most likely meant. `how` it was found out:
+
+    "renamed", "near" (misspelled), "elsewhere" (of another section), "needless" (nothing could use it),
+    "alike" (the words are those of another key) or "" (nobody knows). `target`: the key to write instead.
+    """
+
+    how: str
+    cure: str
+    target: Path | None = None
+
+
+def _meant(config: Config, path: Path, refused: bool) -> _Meant:
+    key, section = str(path[-1]), path[:-1]
+    known = properties(schema_at(config.schema, section))
+    present = schema_at_data(config.data, section)
+    names = [name for name in known if name not in present and "x-removed" not in known[name]]
+    past = story(dotted(path))
+    moved = past.instead(config.target.release) if past else None
+    other = f"write it as {moved}" if moved else renamed(path, config.schema)
+    if other:
+        return _Meant("renamed", other, new_name(path, config.schema, moved))
+    near = "params" if key in PARAMS and "params" in names else nearest(key, names)
+    if near:
+        return _Meant("near", f"did you mean {near}?", (*section, near))
+    places = elsewhere(key, config.schema, section) or _parameter(config, key, section)
+    if places and section[-1:] == ("bf16",) and places[0][0] == "fp16":
+        return _Meant("needless", "remove it: bf16 has no loss scale")
+    if places and places[0][-1] == key:
+        return _Meant("elsewhere", f"move it to {dotted(places[0][:-1]) or 'the top level'}", places[0])
+    if places:
+        return _Meant("elsewhere", f"write it as {dotted(places[0])}", places[0])
+    keep = "" if refused else ", or put an underscore before its name to keep it"
+    twin = alike(key, names, alone=bool(section))
+    if twin:
+        return _Meant("alike", f"did you mean {twin}? Else remove it{keep}", (*section, twin))
+    return _Meant("", f"remove it{keep}")
+
+
 def _unknown(config: Config, rules: Rules, path: Path, refused: bool) -> Finding:
     """An unknown key: a crash where the section forbids it, silence elsewhere."""
     from dslint.fixing.keys import respelled, without
 
-    key, section = str(path[-1]), path[:-1]
-    where = dotted(section) or "the top level"
-    known = properties(schema_at(config.schema, section))
-    present = schema_at_data(config.data, section)
+    key, where = str(path[-1]), dotted(path[:-1]) or "the top level"
+    meant = _meant(config, path, refused)
+    if meant.target is None:
+        fix = without(config, path, meant.how == "needless")
+    else:
+        fix = respelled(config, path, meant.target, refused)
     past = story(dotted(path))
-    moved = past.instead(config.target.release) if past else None
-    other = f"write it as {moved}" if moved else renamed(path, config.schema)
-    names = [name for name in known if name not in present and "x-removed" not in known[name]]
-    near = None if other else nearest(key, names)
-    if key in PARAMS and "params" in names and "params" in known:
-        near = "params"
-    places = [] if near or other else elsewhere(key, config.schema, section)
-    places = places or _parameter(config, key, section)
-    home = dotted(places[0][:-1]) or "the top level" if places else ""
-    needless = section[-1:] == ("bf16",) and places and places[0][0] == "fp16"
-    if needless:  # and nothing that reads it could do anything with it
-        cure = "remove it: bf16 has no loss scale"
-    elif other:
-        cure = other
-    elif near:
-        cure = f"did you mean {near}?"
-    elif places:
-        cure = f"write it as {dotted(places[0])}" if places[0][-1] != key else f"move it to {home}"
-    else:
-        cure = "remove it" + ("" if refused else ", or put an underscore before its name to keep it")
-    if near:
-        target: Path | None = (*section, near)
-    elif places:
-        target = places[0]
-    else:
-        target = new_name(path, config.schema, moved)
-    if needless or target is None:
-        fix = without(config, path, bool(needless))
-    else:
-        fix = respelled(config, path, target, refused)
     when = past.elsewhere(config.target.release) if past else ""
     if when:
-        return _of_another_release(config, rules, path, refused, cure, when, fix if target else None)
+        fix = fix if meant.target else None
+        return _of_another_release(config, rules, path, refused, meant.cure, when, fix)
     if refused:
+        rule = "unknown-key"
         message = f"{where} has no key {key}: DeepSpeedConfig raises on a key it does not know there"
-        return _at(config, rules["unknown-key"], path, message, cure, fix)
-    if near:
+    elif meant.how == "near":
+        rule = "misspelled-key"
         message = f"nobody reads {key}: DeepSpeed drops a key it does not know in {where} without a word"
-        return _at(config, rules["misspelled-key"], path, message, cure, fix)
-    if places:
-        message = f"nobody reads {key} in {where}; DeepSpeed reads {dotted(places[0])}"
-        return _at(config, rules["misplaced-key"], path, message, cure, fix)
-    message = f"DeepSpeed does not read {key} in {where} and drops it without a word"
-    return _at(config, rules["unread-key"], path, message, cure, fix)
+    elif meant.how == "elsewhere" and meant.target is not None:
+        rule = "misplaced-key"
+        message = f"nobody reads {key} in {where}; DeepSpeed reads {dotted(meant.target)}"
+    else:
+        rule = "unread-key"
+        message = f"DeepSpeed does not read {key} in {where} and drops it without a word"
+    return _at(config, rules[rule], path, message, meant.cure, fix)
 
 
 def _parameter(config: Config, key: str, section: Path) -> list[Path]:

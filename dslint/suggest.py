@@ -48,6 +48,42 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
     return best[1] if best else None
 
 
+def alike(word: str, known: Iterable[str], alone: bool) -> str | None:
+    """The known name made of the same words, but for a few that one of the two has more, or None.
+
+    Words may be cut short: grad is gradient, comm is communication. `alone`: one word in common is enough.
+    """
+    words = _words(word)
+    best: tuple[bool, int, str] | None = None  # a name that says all the words, and little more, is the best
+    for name in known:
+        others = _words(name)
+        more, fewer = (others, words) if len(others) >= len(words) else (words, others)
+        left = list(more)
+        for part in fewer:
+            twin = next((other for other in left if _one_word(part, other)), None)
+            if twin is None:
+                break
+            left.remove(twin)
+        else:
+            enough = len(fewer) > 1 or (alone and len(fewer[0]) > 4)
+            found = (len(others) < len(words), len(left), name)
+            if enough and len(left) <= _MORE_WORDS and (best is None or found < best):
+                best = found
+    return best[2] if best else None
+
+
+_MORE_WORDS = 2
+
+
+def _words(name: str) -> list[str]:
+    return [part for part in name.lower().replace("-", "_").split("_") if part]
+
+
+def _one_word(left: str, right: str) -> bool:
+    short, long = sorted((left, right), key=len)
+    return short == long or (len(short) > 2 and long.startswith(short))
+
+
 def _plain(word: str) -> str:
     return word.lower().replace("-", "").replace("_", "").replace(" ", "")
 
@@ -60,9 +96,14 @@ def elsewhere(key: str, schema: Schema, section: Path) -> list[Path]:
     found: list[Path] = []
     says_nothing = key in _COMMON if section else key in _COMMON or key in _OF_SCRIPTS or "_" not in key
     if not says_nothing:
-        found = _homes(schema).get(key, [])
+        found = [
+            path for path in _homes(schema).get(key, []) if len(path) <= _DEEPEST or path[:1] == section[:1]
+        ]
     return sorted(dict.fromkeys(found), key=lambda path: (-_shared(path, section), len(path), path))
 
+
+_DEEPEST = 3
+"""Keys of a path down to which a name is looked for in sections that have nothing to do with each other."""
 
 _COMMON = {"enabled", "type", "params", "name", "seed", "debug", "verbose", "profile", "dtype", "tag",
            "partition", "offload", "hidden_size", "num_layers"}  # fmt: skip

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from dslint import schema as schemas
 from dslint.document import dotted
-from dslint.suggest import distance, elsewhere, nearest
+from dslint.suggest import alike, distance, elsewhere, nearest
 
 WORDS = st.text(alphabet="abc_", max_size=7)
 
@@ -79,3 +79,30 @@ def test_where_a_misplaced_key_belongs(key: str, section: tuple[str, ...], home:
 
 def test_a_name_that_many_sections_use_says_nothing() -> None:
     assert elsewhere("enabled", schemas.load("0.19.8"), ()) == []
+
+
+@pytest.mark.parametrize(
+    "word, name",
+    [
+        ("train_micro_batch_size", "train_micro_batch_size_per_gpu"),
+        ("gradient_accumulation", "gradient_accumulation_steps"),
+        ("clip_grad", "gradient_clipping"),
+        ("batch_size", "train_batch_size"),
+        ("print_steps", "steps_per_print"),
+        ("size", None),
+        ("train", None),
+        ("max_train_batch_size_per_device_and_node", None),
+    ],
+)
+def test_words_of_another_key(word: str, name: str | None) -> None:
+    assert alike(word, schemas.load("0.19.8")["properties"], alone=False) == name
+
+
+def test_one_word_in_common_is_enough_within_a_section() -> None:
+    known = ["partition_activations", "cpu_checkpointing"]
+    assert alike("partition", known, alone=True) == "partition_activations"
+    assert alike("partition", known, alone=False) is None
+
+
+def test_a_deep_key_of_another_section_is_no_advice() -> None:
+    assert elsewhere("micro_batch_size", schemas.load("0.19.8"), ("pipeline",)) == []

@@ -135,6 +135,10 @@ def batch_equation(config: Config) -> Any:
         known = [v for v in (given.micro, given.steps) if v is not None]
         return f"{given.train} is not a multiple of {' x '.join(map(str, known))}"
     b = resolve(given, ranks)
+    if None in (given.train, given.micro, given.steps) and given.train is not None:
+        known = [v for v in (given.micro, given.steps) if v is not None]
+        factors = " x ".join(map(str, [*known, f"{ranks} ranks" if ranks != 1 else "1 rank"]))
+        return f"{given.train} is not a multiple of {factors}"
     return f"{b.train} != {b.micro} x {b.steps} x {ranks}"
 
 
