@@ -279,3 +279,29 @@ def test_the_summary_names_each_runs_trainer(capsys: pytest.CaptureFixture[str])
     main(["ds.json", "--hf-args", "run.sh"])
     last = capsys.readouterr().out.splitlines()[-1]
     assert "raw: as run.sh starts it or hf: as run.sh starts it" in last and "2 GPUs or 4 GPUs" in last
+
+
+def test_what_the_command_line_hides_is_unknown_whatever_the_accelerate_file_says(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    write("conf/ds.json", DS)
+    write("a.yaml", ACCELERATE)
+    write("run.sh", "accelerate launch --config_file a.yaml --num_processes $N t.py --output_dir o\n")
+    main(["--hf-args", "run.sh"])
+    out = capsys.readouterr().out
+    assert "GPUs unknown" in out and "in 2 files" in out
+
+
+def test_a_refused_batch_size_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+    write("ds.json", {**DS, "train_batch_size": 32, "gradient_accumulation_steps": 4})
+    args = {"per_device_train_batch_size": 2, "gradient_accumulation_steps": 2, "deepspeed": "ds.json"}
+    write("args.json", {"output_dir": "o", **args})
+    main(["--hf-args", "args.json", "--gpus", "8", "--format", "concise"])
+    lines = [line for line in capsys.readouterr().out.splitlines() if " error " in line]
+    assert [line.split()[1] for line in lines] == ["DS903"] and "gradient_accumulation_steps is 4" in lines[0]
+
+
+def test_a_config_that_ms_swift_brings_along_is_no_file(capsys: pytest.CaptureFixture[str]) -> None:
+    write("run.sh", "swift sft --model m --deepspeed zero2\n")
+    assert main(["--hf-args", "run.sh"]) == 2
+    assert "ms-swift brings along" in capsys.readouterr().err

@@ -275,16 +275,18 @@ def _flag(value: Any) -> str | None:
 
 @fact
 def accelerate_nvme_paths(config: Config) -> Any:
-    """Paths for NVMe offload, which the launcher does not pass on."""
+    """Offloads to NVMe, for which the launcher passes no path on: at the path, else at the device."""
     if not _used(config) or _file(config) is not None:
         return []
     block = _block(config)
-    return [
-        _item((BLOCK, f"{kind}_nvme_path"), device=f"{kind}_device", value=str(block[f"{kind}_nvme_path"]))
-        for kind in ("offload_optimizer", "offload_param")
-        if block.get(f"{kind}_nvme_path") not in (None, "none")
-        and str(block.get(f"{kind}_device")).lower() == "nvme"
-    ]
+    found = []
+    for kind in ("offload_optimizer", "offload_param"):
+        if str(block.get(f"{kind}_device")).lower() == "nvme":
+            path = block.get(f"{kind}_nvme_path")
+            given = f"{kind}_nvme_path {path}" if path not in (None, "none") else "a path for nvme"
+            key = f"{kind}_nvme_path" if path not in (None, "none") else f"{kind}_device"
+            found.append(_item((BLOCK, key), given=given))
+    return found
 
 
 @fact

@@ -161,6 +161,13 @@ def hf_mismatches(config: Config) -> Any:
     return list(_mismatches(config, launch))
 
 
+@fact
+def batch_mismatched(config: Config) -> Any:
+    """Whether HF Trainer refuses a batch size of the file, before DeepSpeed multiplies any."""
+    keys = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
+    return any(item.values["certain"] and dotted(item.path) in keys for item in hf_mismatches(config))
+
+
 def _mismatches(config: Config, launch: Any) -> Iterator[Item]:
     from dslint.trainers.values import computed
 

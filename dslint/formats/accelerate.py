@@ -66,7 +66,8 @@ def deepspeed_config(data: dict[str, Any], block: dict[str, Any]) -> dict[str, A
     for section in ("offload_optimizer", "offload_param"):
         device = block.get(f"{section}_device")
         if device is not None:
-            zero[section] = {"device": str(device).lower()}
+            # the launcher passes no path on, and the plugin then takes this word for one
+            zero[section] = {"device": str(device).lower(), "nvme_path": "none"}
     save = block.get("zero3_save_16bit_model")
     zero["stage3_gather_16bit_weights_on_model_save"] = str(save).lower() == "true"
     config: dict[str, Any] = {

@@ -225,7 +225,7 @@ def _accelerate_file(
     settings = accelerate_settings(settings_of(raw, str(named.value)))
     merged = {**{key: Argument(value, named.line) for key, value in settings.items()}, **options}
     merged["given"] = Argument(sorted(options), named.line)
-    if processes is None and _whole(settings.get("num_processes")):
+    if "num_processes" not in options and _whole(settings.get("num_processes")):
         processes, line = settings["num_processes"], named.line
     return merged, processes, line
 
