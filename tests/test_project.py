@@ -305,3 +305,24 @@ def test_a_config_that_ms_swift_brings_along_is_no_file(capsys: pytest.CaptureFi
     write("run.sh", "swift sft --model m --deepspeed zero2\n")
     assert main(["--hf-args", "run.sh"]) == 2
     assert "ms-swift brings along" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "before, code",
+    [
+        ("CUDA_VISIBLE_DEVICES=0,1,2,3 NPROC_PER_NODE=2", "DS987 error"),
+        ("CUDA_VISIBLE_DEVICES=0,1", "DS988 warning"),
+        ("CUDA_VISIBLE_DEVICES=0", None),
+        ("CUDA_VISIBLE_DEVICES=0,1 NPROC_PER_NODE=2", None),
+        ("CUDA_VISIBLE_DEVICES=0,1 NPROC_PER_NODE=$N", None),
+        ("NPROC_PER_NODE=2", None),
+    ],
+)
+def test_ms_swift_takes_spare_gpus_for_a_device_map(
+    capsys: pytest.CaptureFixture[str], before: str, code: str | None
+) -> None:
+    write("ds.json", DS)
+    write("run.sh", f"{before} swift sft --model m --deepspeed ds.json\n")
+    main(["--hf-args", "run.sh", "--format", "concise"])
+    out = capsys.readouterr().out
+    assert (code in out) if code is not None else ("DS987" not in out and "DS988" not in out)

@@ -13,6 +13,7 @@ from typing import Any
 from dslint.config import Config
 from dslint.expression import UNKNOWN
 from dslint.facts.registry import Item, fact
+from dslint.launch import place
 
 STAGE = ("zero_optimization", "stage")
 
@@ -97,6 +98,25 @@ def tensor_parallel_collides(config: Config) -> Any:
     section = config.data.get("zero_optimization")
     key = "stage3_gather_16bit_weights_on_model_save"
     return tensor_parallel_argument(config) is not None and isinstance(section, dict) and key in section
+
+
+@fact
+def swift_devices(config: Config) -> Any:
+    """GPUs that ms-swift sees and processes it starts, where it takes those to spare for a device map.
+
+    `this.processes` 0: NPROC_PER_NODE is not set where the run is started. [] where nothing is known wrong.
+    """
+    launch = config.target.launch
+    devices = launch.launcher.get("devices") if launch is not None else None
+    if launch is None or devices is None or _on(config, "use_ray"):
+        return []
+    each = launch.launcher["processes_each"].value
+    if each is UNKNOWN or (each != "" and not isinstance(each, int)):
+        return []
+    if devices.value < 2 * (each or 1):
+        return []
+    values = {"devices": devices.value, "processes": each or 0, "where": place(launch.name, devices.line)}
+    return [Item((), values)]
 
 
 _MOE = (
