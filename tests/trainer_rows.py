@@ -472,7 +472,7 @@ ROWS = [
             optimizer=optimizer(lr="auto"),
             scheduler={"type": "WarmupLR", "params": {"warmup_num_steps": "auto"}},
         ),
-        saw={"lr": [5e-05, 5e-05]},
+        saw={"lr": [5e-05]},
     ),
     *(
         Row(
