@@ -159,6 +159,11 @@ def arguments() -> Parser:
     info.add_argument(
         "--show-config", action="store_true", help="every value DeepSpeed will use and where it comes from"
     )
+    info.add_argument(
+        "--server",
+        action="store_true",
+        help="a language server on standard input and output, for editors (needs the extra lsp)",
+    )
     info.add_argument("--version", action="version", version=f"dslint {__version__}")
     return p
 

@@ -45,6 +45,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         parser = arguments()
         args = parser.parse_intermixed_args(argv)
+        if args.server:
+            from dslint.server import serve
+
+            serve(args, parser.by_flag)
+            return CLEAN
         return run(Settling(args, parser.by_flag))
     except UsageError as error:
         complain(str(error))

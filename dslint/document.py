@@ -84,11 +84,15 @@ class Document:
         line = bisect_right(self._line_starts, offset)
         return line, offset - self._line_starts[line - 1] + 1
 
-    def line(self, number: int) -> str:
-        """The text of a line (from 1), without its line end."""
+    def start_of(self, number: int) -> int:
+        """The offset at which a line (from 1) begins."""
         if not self._line_starts:
             self._line_starts = line_starts(self.text)
-        start = self._line_starts[number - 1]
+        return self._line_starts[number - 1]
+
+    def line(self, number: int) -> str:
+        """The text of a line (from 1), without its line end."""
+        start = self.start_of(number)
         end = self._line_starts[number] if number < len(self._line_starts) else len(self.text)
         return self.text[start:end].rstrip("\r\n")
 

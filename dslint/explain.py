@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -46,28 +48,59 @@ def paths_of(schema: Schema, prefix: str = "") -> list[str]:
     return found
 
 
-def key_page(path: str, rules: list[Rule], release: str) -> str:
+@dataclass(frozen=True, slots=True)
+class Key:
+    """What there is to say about a config key in one release. `known`: the release reads it."""
+
+    path: str
+    release: str
+    known: bool
+    description: str
+    takes: str
+    default: str | None
+    same_as: str
+    replaced_by: str
+    removed: str
+    history: tuple[str, ...]
+    rules: tuple[Rule, ...]
+
+
+def key(path: str, rules: Iterable[Rule], release: str) -> Key:
     """What a key means, what it takes, its default, its history and the rules that speak about it."""
     schema = schema_at(load(release), tuple(path.split(".")))
+    past = story(path)
+    return Key(
+        path,
+        release,
+        bool(schema),
+        schema.get("description", ""),
+        expectation(schema) if schema else "",
+        json.dumps(schema["default"]) if "default" in schema else None,
+        schema.get("x-canonical", ""),
+        schema.get("x-replaced-by", ""),
+        schema.get("x-removed", ""),
+        tuple(past.lines()) if past is not None else (),
+        tuple(rule for rule in rules if speaks_of(rule, path)),
+    )
+
+
+def key_page(path: str, rules: Iterable[Rule], release: str) -> str:
+    """A key as a page for a terminal."""
+    what = key(path, rules, release)
     lines = [path, ""]
-    if schema:
-        lines += [schema.get("description", ""), ""]
-        lines.append(f"takes: {expectation(schema)}")
-        if "default" in schema:
-            lines.append(f"default: {json.dumps(schema['default'])}")
-        if "x-canonical" in schema:
-            lines.append(f"another spelling of: {schema['x-canonical']}")
-        if "x-replaced-by" in schema:
-            lines.append(f"deprecated: write {schema['x-replaced-by']}")
+    if what.known:
+        lines += [what.description, "", f"takes: {what.takes}"]
+        lines += [f"default: {what.default}"] if what.default is not None else []
+        lines += [f"another spelling of: {what.same_as}"] if what.same_as else []
+        lines += [f"deprecated: write {what.replaced_by}"] if what.replaced_by else []
+        lines += [f"removed: {what.removed}"] if what.removed else []
         lines.append(f"DeepSpeed release: {release}")
     else:
         lines.append(f"DeepSpeed {release} does not read this key.")
-    past = story(path)
-    if past is not None and past.lines():
-        lines += ["", "history:", *(f"  {line}" for line in past.lines())]
-    about = [rule for rule in rules if speaks_of(rule, path)]
-    if about:
-        lines += ["", "rules:", *(f"  {rule.code} {rule.name}: {rule.summary}" for rule in about)]
+    if what.history:
+        lines += ["", "history:", *(f"  {line}" for line in what.history)]
+    if what.rules:
+        lines += ["", "rules:", *(f"  {rule.code} {rule.name}: {rule.summary}" for rule in what.rules)]
     return "\n".join(lines) + "\n"
 
 

@@ -73,6 +73,11 @@ def _keys() -> dict[str, dict[str, Any]]:
     return keys
 
 
+def known_paths() -> list[str]:
+    """The paths that have a history."""
+    return list(_keys())
+
+
 def story(path: str) -> Story | None:
     """The history of a dotted path; None where nothing ever changed or no release knows it."""
     found = _keys().get(path)

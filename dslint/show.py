@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dslint.config import Config
-from dslint.document import dotted
+from dslint.document import Path, dotted
 from dslint.expression import UNKNOWN
 from dslint.report.escape import line_head, visible
 from dslint.rules import show
@@ -29,11 +29,15 @@ def show_config(config: Config) -> str:
         value, origin = config.value(path), config.origin(path)
         if path[0] == "dslint" or (value is None and origin.kind == "default"):
             continue
-        text = "?" if value is UNKNOWN else f'"{value}"' if isinstance(value, str) else show(value)
-        if origin.kind == "filled":
-            source = f"filled by {NAMES[target.trainer]} from {origin.detail}"
-        else:
-            source = _ORIGIN[origin.kind] + (f": {origin.detail}" if origin.detail else "")
-        line = f"{dotted(path)} = {text}  # {source}"
-        lines.append(line)
+        text, source = effective(config, path)
+        lines.append(f"{dotted(path)} = {text}  # {source}")
     return "".join(f"{line_head(visible(line, 4000))}\n" for line in lines)
+
+
+def effective(config: Config, path: Path) -> tuple[str, str]:
+    """What DeepSpeed will use at a path ("?" where nobody can know), and where that comes from."""
+    value, origin = config.value(path), config.origin(path)
+    text = "?" if value is UNKNOWN else f'"{value}"' if isinstance(value, str) else show(value)
+    if origin.kind == "filled":
+        return text, f"filled by {NAMES[config.target.trainer]} from {origin.detail}"
+    return text, _ORIGIN[origin.kind] + (f": {origin.detail}" if origin.detail else "")
