@@ -47,13 +47,24 @@ FAMILIES = {
     "DS9": "Trainers",
 }
 
-ORDER = ("index.md", "settings.md", "trainers.md", "memory.md", "verify.md", "fixing.md", "ci.md", "editors.md",
-         "add-a-rule.md", "rules/index.md", "keys/index.md", "facts.md", "claims.md", "command-line.md",
-         "changelog.md")  # fmt: skip
+ORDER = (
+    *(
+        "index.md",
+        "settings.md",
+        "trainers.md",
+        "memory.md",
+        "verify.md",
+        "fixing.md",
+        "suppressions.md",
+        "ci.md",
+    ),
+    *("editors.md", "add-a-rule.md", "rules/index.md", "keys/index.md", "facts.md", "claims.md"),
+    *("command-line.md", "changelog.md"),
+)
 """The pages in the navigation; others of docs/ follow."""
 
 SAMPLE = (ROOT / "tests" / "samples" / "ds_config.json").read_text(encoding="utf-8")
-TIGHT = """{
+ZERO2 = """{
   "train_micro_batch_size_per_gpu": 4,
   "bf16": {"enabled": true},
   "gradient_clipping": 1.0,
@@ -62,31 +73,25 @@ TIGHT = """{
 }
 """
 
-PICTURES: dict[str, tuple[dict[str, str], list[str]]] = {
-    "lint": ({"ds_config.json": SAMPLE}, ["--gpus", "4", "--deepspeed", "0.19.8", "ds_config.json"]),
-    "estimate": (
-        {"ds_config.json": TIGHT},
-        ["--estimate", "--model", "llama-7b", "--gpus", "8", "--gpu-type", "a100-80gb", "--deepspeed", "0.19.8",
-         "ds_config.json"],
-    ),
-    "explain": ({}, ["--explain", "zero_optimization.offload_param.pin_memory", "--deepspeed", "0.19.8"]),
-}  # fmt: skip
-"""Pictures of real output: the files that are there, and what dslint is called with."""
+PICTURES = {
+    "lint": "--gpus 4 --deepspeed 0.19.8 ds_config.json",
+    "estimate": "--estimate --model llama-7b --gpus 8 --gpu-type a100-80gb --deepspeed 0.19.8 zero2.json",
+    "explain": "--explain zero_optimization.offload_param.pin_memory --deepspeed 0.19.8",
+}
+"""Pictures of real output by name, and what dslint is called with for each."""
 
 
-def run(files: dict[str, str], flags: list[str], *, color: bool) -> str:
-    """What dslint prints."""
+def run(flags: str) -> str:
+    """What dslint prints in colour, where the two files above are."""
     with tempfile.TemporaryDirectory() as folder:
-        for name, text in files.items():
-            Path(folder, name).write_text(text, encoding="utf-8")
+        Path(folder, "ds_config.json").write_text(SAMPLE, encoding="utf-8")
+        Path(folder, "zero2.json").write_text(ZERO2, encoding="utf-8")
+        command = [sys.executable, "-m", "dslint", *flags.split(), "--color", "always"]
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "GITHUB_ACTIONS": ""}
-        done = subprocess.run(
-            [sys.executable, "-m", "dslint", *flags, "--color", "always" if color else "never"],
-            cwd=folder, env=environment, capture_output=True, text=True, encoding="utf-8", check=False,
-        )  # fmt: skip
+        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, check=False)
     if done.returncode == 2 or done.stderr:
-        raise RuntimeError(f"dslint {' '.join(flags)}: {done.stderr}")
-    return done.stdout
+        raise RuntimeError(f"dslint {flags}: {done.stderr.decode()}")
+    return done.stdout.decode("utf-8")
 
 
 def picture(name: str) -> str:
@@ -94,9 +99,8 @@ def picture(name: str) -> str:
     from rich.console import Console
     from rich.text import Text
 
-    files, flags = PICTURES[name]
-    command = "dslint " + " ".join(flags)
-    text = Text.from_ansi(f"$ {command}\n{run(files, flags, color=True)}")
+    command = f"dslint {PICTURES[name]}"
+    text = Text.from_ansi(f"$ {command}\n{run(PICTURES[name])}")
     with open(os.devnull, "w", encoding="utf-8") as nowhere:
         console = Console(record=True, width=110, file=nowhere, force_terminal=True, color_system="truecolor")
         console.print(text)
@@ -108,11 +112,18 @@ def picture(name: str) -> str:
 # Rules
 
 
+RULES = """\
+An **error** is a fact, measured against DeepSpeed itself; a **warning** runs, but not as meant; an **info**
+is advice. `dslint --explain CODE` shows each page in the terminal."""
+
+KEYS = """\
+What DeepSpeed {newest} and the releases before it, from {oldest} on, read in a config. Made from DeepSpeed
+itself; `dslint --explain KEY` shows each in the terminal."""
+
+
 def rules_index(rules: list[Rule]) -> str:
     """All rules by family."""
-    lines = ["# Rules", "", f"{len(rules)} rules. An **error** is a fact, measured against DeepSpeed itself; a",
-             "**warning** runs, but not as meant; an **info** is advice. `dslint --explain CODE` shows each page in",
-             "the terminal.", ""]  # fmt: skip
+    lines = [f"# Rules\n\n{len(rules)} rules. {RULES}\n"]
     for family, title in FAMILIES.items():
         lines += [f"## {family}: {title}", "", "| code | name | severity | |", "|---|---|---|---|"]
         lines += [
@@ -188,11 +199,11 @@ def key_pages(rules: list[Rule]) -> tuple[dict[str, str], dict[str, str]]:
         for section, paths in sections.items()
     }
     listed = [f"- [{s}]({s}.md): {plain(first_sentence(schema, s))}" for s in sorted(sections)]
+    head = KEYS.format(newest=newest, oldest=next(iter(schemas.index())))
+    top = described(sorted(single), rules, newest)
     pages["keys/index.md"] = "\n".join(
-        ["# Keys", "", f"What DeepSpeed {newest} and the releases before it, from {next(iter(schemas.index()))} on,",
-         "read in a config. Made from DeepSpeed itself; `dslint --explain KEY` shows each in the terminal.", "",
-         "## Sections", "", *listed, "", "## At the top", "", *described(sorted(single), rules, newest)]
-    )  # fmt: skip
+        ["# Keys", "", head, "", "## Sections", "", *listed, "", "## At the top", "", *top]
+    )
     return pages, places
 
 

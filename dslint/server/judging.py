@@ -7,10 +7,11 @@ from argparse import Action, Namespace
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from dslint.cli import judged, related
+from dslint.cli import related
 from dslint.config import Config
 from dslint.discover import SUFFIXES, YAML, is_config
 from dslint.finding import FileReport
+from dslint.judge import judged
 from dslint.lint import prepare
 from dslint.rules import Rule
 from dslint.settings import UsageError
