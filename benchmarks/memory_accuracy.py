@@ -1,6 +1,6 @@
 """How far the memory predictor is from published measurements, beside DeepSpeed's own estimator.
 
-    python benchmarks/memory_accuracy.py MEASUREMENTS.tsv [--all] [--details]
+    python benchmarks/memory_accuracy.py MEASUREMENTS.tsv [--details]
 
 The table has one measurement a row: model, params_b, gpus, gpu, stage, offload_opt, offload_param,
 precision, optimizer, micro_batch, seq_len, ckpt (0/1), attn (flash/eager), trainable (empty: full
@@ -18,6 +18,7 @@ import contextlib
 import csv
 import json
 import sys
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
@@ -171,6 +172,7 @@ def main() -> int:
         rows = list(csv.DictReader(file, delimiter="\t"))
     ours: list[tuple[float, float]] = []
     theirs: list[tuple[float, float]] = []
+    full: list[bool] = []
     feasible: list[bool] = []
     for row in rows:
         if row["use"] not in ("1", "2") or not row["measured"]:
@@ -190,6 +192,7 @@ def main() -> int:
         value = predicted(estimate, row["metric"])
         ours.append((value, measured))
         theirs.append((deepspeed_estimator(run), measured))
+        full.append(run.method == "full")
         if chosen.details:
             print(
                 f"{row['model']:14} z{row['stage']} n{row['gpus']:>2} b{row['micro_batch']:>2} "
@@ -202,6 +205,10 @@ def main() -> int:
             )
     print(f"dslint               {score(ours)}")
     print(f"DeepSpeed estimator  {score(theirs)}")
+    if any(full) and not all(full):  # DeepSpeed's estimator knows no frozen weights
+        print("of these, full fine-tuning:")
+        print(f"dslint               {score(list(compress(ours, full)))}")
+        print(f"DeepSpeed estimator  {score(list(compress(theirs, full)))}")
     if feasible:
         print(f"fits or not, right: {sum(feasible)} of {len(feasible)}")
     errors = [abs(p - m) / m for p, m in ours]

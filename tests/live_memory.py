@@ -3,14 +3,14 @@
     python tests/live_memory.py < cases.jsonl > results.jsonl
 
 A case is {"config": {...}, "ranks": 2, "zero_init": true, "train": "part of a name" (only such
-parameters train)}; its result {"parameters": P, "trainable": T, "backward": bytes, "step": bytes,
-"weights": [[rows, columns], ...]}, measured on rank 0 in the second optimizer step: after the last
-backward pass and after the step. A failure is {"error": "..."}.
+parameters train), "micro_steps": 1 (default: as many as two optimizer steps take)}; its result {"parameters": P, "trainable": T, "backward": bytes, "step": bytes,
+"weights": [[rows, columns], ...]}, measured on rank 0 after the last backward
+pass and after the last step. A config without an optimizer gets torch's AdamW. A failure is {"error": "..."}.
 
 Each rank is forked from a process that has imported torch and DeepSpeed, since DeepSpeed keeps global
 state between calls of initialize and importing it anew takes seconds.
 
-A machine under load changes nothing but the time: ranks meet in a file, not at a port that another
+A machine under load changes nothing but the time: nothing is compiled, ranks meet in a file, not at a port that another
 program may take; a rank that fails or takes minutes ends the others; and nothing is counted before the
 threads of gloo have let go of what they reduced.
 """
@@ -18,6 +18,7 @@ threads of gloo have let go of what they reduced.
 from __future__ import annotations
 
 import gc
+import importlib
 import json
 import os
 import signal
@@ -124,7 +125,6 @@ def live() -> int:
 def train(case: dict[str, Any], rank: int, folder: str) -> dict[str, Any]:
     """One rank: initialize, two optimizer steps, counting in the second."""
     ranks = case.get("ranks", 2)
-    # Without LOCAL_SIZE DeepSpeed leaves its spinning shared-memory collectives alone and uses gloo.
     os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(ranks))
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="0")  # asked for, not used
     import deepspeed
@@ -149,20 +149,20 @@ def train(case: dict[str, Any], rank: int, folder: str) -> dict[str, Any]:
     count = [(getattr(p, "ds_numel", p.numel()), p.requires_grad) for p in made.parameters()]
     shapes = [list(getattr(p, "ds_shape", p.shape)) for p in made.parameters()]
     parameters = [p for p in made.parameters() if p.requires_grad]
-    engine = deepspeed.initialize(model=made, config=config, model_parameters=parameters)[0]
-    del made, parameters
+    own = None if "optimizer" in config else torch.optim.AdamW(parameters, lr=1e-5)
+    engine = deepspeed.initialize(model=made, config=config, model_parameters=parameters, optimizer=own)[0]
+    del made, parameters, own
     result: dict[str, Any] = {
         "parameters": sum(n for n, _ in count),
         "trainable": sum(n for n, trains in count if trains),
         "weights": shapes,
     }
-    for _ in range(2):
-        for _ in range(engine.gradient_accumulation_steps()):
-            loss = engine(torch.zeros(1, 8, dtype=torch.long)).float().pow(2).mean()
-            engine.backward(loss)
-            del loss
-            result["backward"] = live()
-            engine.step()
+    for _ in range(case.get("micro_steps", 2 * engine.gradient_accumulation_steps())):
+        loss = engine(torch.zeros(1, 8, dtype=torch.long)).float().pow(2).mean()
+        engine.backward(loss)
+        del loss
+        result["backward"] = live()
+        engine.step()
     result["step"] = live()
     torch.distributed.barrier()
     return result
@@ -224,11 +224,17 @@ def main() -> None:
     quiet = os.open(os.devnull, os.O_WRONLY)
     os.dup2(quiet, 1)
     os.dup2(quiet, 2)
-    os.environ.update(DS_ACCELERATOR="cpu", OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS="1")
+    os.environ.update(
+        DS_ACCELERATOR="cpu", OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS="1"
+    )
     import deepspeed
     import torch
+    from deepspeed.accelerator import get_accelerator
     from deepspeed.runtime.zero.muon import muon_optimizer  # noqa: F401  (initialize imports torch's compiler by it)
 
+    type(get_accelerator()).is_fp16_supported = lambda _: True  # whatever this CPU's matrix units can do
+    # Its own collectives through shared memory are compiled first, and spin where there are fewer cores.
+    vars(importlib.import_module("deepspeed.comm.torch"))["build_shm_op"] = lambda: None
     # What every rank would otherwise do anew: ask which operators could be built, walk the libraries' objects.
     getattr(deepspeed.ops, "__compatible_ops__", None)
     torch.set_num_threads(1)

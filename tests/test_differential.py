@@ -158,8 +158,16 @@ def test_live_examples_of_the_rules() -> None:
 TORCH_ADAM = {"type": "AdamW", "params": {"lr": 1e-3, "torch_adam": True}}  # builds no operator
 TRAINED = [
     {"train_batch_size": 2, "optimizer": TORCH_ADAM, "zero_optimization": {"stage": 1}},
-    {"train_batch_size": 2, "optimizer": TORCH_ADAM, "bf16": {"enabled": True}, "zero_optimization": {"stage": 2}},
-    {"train_batch_size": 2, "optimizer": {"type": "AdamW", "params": {"torch_adam": True, "beta": [0.9, 0.95]}}},
+    {
+        "train_batch_size": 2,
+        "optimizer": TORCH_ADAM,
+        "bf16": {"enabled": True},
+        "zero_optimization": {"stage": 2},
+    },
+    {
+        "train_batch_size": 2,
+        "optimizer": {"type": "AdamW", "params": {"torch_adam": True, "beta": [0.9, 0.95]}},
+    },
     {"train_batch_size": 2, "optimizer": TORCH_ADAM, "gradient_clipping": "1.0"},
     {"train_batch_size": 2, "optimizer": TORCH_ADAM, "scheduler": {"type": "WarmupDecayLR", "params": {}}},
 ]
@@ -172,7 +180,10 @@ def test_live_training() -> None:
     with train.Trainer(jobs=1, timeout=120) as trainer:
         answers = list(trainer.run([{"config": config} for config in TRAINED]))
     confusion = training(
-        ({"id": i, "config": config, **answer} for i, (config, answer) in enumerate(zip(TRAINED, answers, strict=True))),
+        (
+            {"id": i, "config": config, **answer}
+            for i, (config, answer) in enumerate(zip(TRAINED, answers, strict=True))
+        ),
         parse.release(),
     )
     assert confusion.counts == {(False, False): 2, (True, True): 3}, confusion.table()

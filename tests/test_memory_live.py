@@ -110,7 +110,9 @@ def measured() -> dict[str, dict[str, Any]]:
     if not hasattr(os, "fork"):
         pytest.skip("needs fork")
     lines = "".join(json.dumps(case) + "\n" for case in CASES.values())
-    done = subprocess.run([sys.executable, str(WORKER)], input=lines, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, str(WORKER)], input=lines, capture_output=True, text=True, check=False
+    )
     results = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(results) == len(CASES), done.stderr or f"the worker ended with {done.returncode}"
     return dict(zip(CASES, results, strict=True))

@@ -126,11 +126,12 @@ def weights_alone(config: Config) -> Any:
 @fact
 def memory_floor(config: Config) -> Any:
     """The least need in words: "141 GiB a GPU (weights 12.6, optimizer states 50.2), of 79.2 GiB of ..."."""
-    estimate = _least(config)
-    if estimate is None:
+    load, estimate = _load(config), _least(config)
+    if load is None or estimate is None:
         return UNKNOWN
     need = _number(estimate.peak + estimate.outside)
-    return f"{need} GiB a GPU{_parts(estimate)}, of the {_card(estimate.job)}"
+    taken = "" if load.method else "; all weights train (--method lora or qlora says otherwise)"
+    return f"{need} GiB a GPU{_parts(estimate)}, of the {_card(estimate.job)}{taken}"
 
 
 def _parts(estimate: Estimate) -> str:

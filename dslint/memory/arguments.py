@@ -107,10 +107,11 @@ def said(args: argparse.Namespace) -> bool:
 
 
 def settle(args: argparse.Namespace) -> None:
-    """`args.gpus` becomes one number, `args.gpu_counts` all of them."""
+    """`args.gpu_counts` becomes all numbers of GPUs, `args.gpus` the one to lint for: None where several
+    stand side by side, of which none is the run's."""
     counts = args.gpus if isinstance(args.gpus, tuple) else (args.gpus,) if args.gpus else ()
     args.gpu_counts = counts
-    args.gpus = counts[0] if counts else None
+    args.gpus = counts[0] if len(counts) == 1 else None
 
 
 def check(args: argparse.Namespace) -> None:

@@ -21,7 +21,8 @@ from dslint.memory.show import (
     recommendation_lines,
     side_by_side,
 )
-from dslint.memory.workload import LORA_RANK, QUANTIZED_BYTES, Workload
+from dslint.memory.workload import LORA_RANK, QUANTIZED_BYTES, Workload, lora_words
+from dslint.releases import number
 from dslint.report.escape import visible
 from dslint.settings import UsageError
 from dslint.trainers import HF_LIKE
@@ -94,7 +95,7 @@ def load_of(config: Config) -> Workload:
     return config.target.workload or Workload()
 
 
-def base_job(load: Workload, gpus: int, trainer: str) -> Job:
+def base_job(load: Workload, gpus: int, trainer: str, release: str) -> Job:
     """What is given of a run whose configuration is to be found."""
     if load.shape is None or load.gpu is None:
         raise UsageError("--recommend needs --model and the card")
@@ -113,7 +114,7 @@ def base_job(load: Workload, gpus: int, trainer: str) -> Job:
     trainable = load.trainable or 0
     if method != "full" and not trainable:
         trainable = shape.adapters(LORA_RANK)
-        assumed.append(f"LoRA of rank {LORA_RANK} on every linear layer of the blocks (--trainable-params)")
+        assumed.append(lora_words(shape))
     precision = "fp16" if load.gpu.bf16 is False else "bf16"
     if load.gpu.bf16 is None:
         assumed.append("a card with bf16")
@@ -151,6 +152,7 @@ def base_job(load: Workload, gpus: int, trainer: str) -> Job:
         intra=intra,
         inter=inter,
         trainer=trainer,
+        release=number(release),
         assumptions=tuple(assumed),
     )
 
@@ -158,7 +160,7 @@ def base_job(load: Workload, gpus: int, trainer: str) -> Job:
 def recommendation(options: Options, trainer: str) -> Recommendation:
     """The recommendation for a workload. Raises UsageError where model, card or GPUs are not said."""
     load = options.workload or Workload()
-    base = base_job(load, options.gpus or 1, trainer)
+    base = base_job(load, options.gpus or 1, trainer, options.release)
     return recommend(
         base, checkpointing=load.checkpointing, micro_batch=load.micro_batch, accumulation=load.accumulation
     )

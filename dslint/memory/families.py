@@ -624,7 +624,8 @@ def build(c: Fields) -> tuple[list[Tensor], tuple[Block, ...]]:
         if inner is not None:
             raise ShapeError("gemma3 with a vision tower is not known; name its text model")
     if kind not in _FAMILIES:
-        raise ShapeError(f"model_type {kind or 'missing'!r} is not known; known are {', '.join(KNOWN)}")
+        near = f"known are {', '.join(KNOWN)}; or give a size such as 7B"
+        raise ShapeError(f"model_type {kind or 'missing'!r} is not known; {near}")
     return _FAMILIES[kind](c)
 
 

@@ -10,6 +10,9 @@ from dslint.memory.shapes import Shape
 NONE, CPU, NVME = "none", "cpu", "nvme"
 BYTES = {"fp32": 4, "fp16": 2, "bf16": 2}
 
+BF16_WITHOUT_ZERO = (0, 17, 6)
+"""From this release on bf16 without ZeRO accumulates gradients in bf16."""
+
 MOMENTS = {
     "adam": 2.0,
     "adamw": 2.0,
@@ -164,9 +167,10 @@ class Job:
 
     @property
     def bf16_optimizer(self) -> bool:
-        """Whether DeepSpeed wraps its BF16_Optimizer, which keeps whole fp32 gradients, around the user's."""
+        """Whether DeepSpeed wraps its BF16_Optimizer, which keeps whole fp32 gradients, around the user's:
+        at stage 1, and without ZeRO in releases that knew no other wrapper for bf16."""
         return (
-            self.stage == 1
+            (self.stage == 1 or (self.stage == 0 and self.release < BF16_WITHOUT_ZERO))
             and self.precision == "bf16"
             and self.gradient_bytes == 4
             and self.offload_optimizer == NONE

@@ -103,8 +103,9 @@ def _from_file(word: str) -> Shape:
         raise ModelError(f"model {_quoted(word)}: not JSON") from None
     if not isinstance(data, dict):
         raise ModelError(f"model {_quoted(word)}: not a Hugging Face config.json (an object with model_type)")
+    place = path.resolve().parent.name if path.name == "config.json" else path.stem
     try:
-        return shape_of(data, str(data.get("_name_or_path") or path.parent.name or path.name))
+        return shape_of(data, str(data.get("_name_or_path") or place))
     except ShapeError as error:
         raise ModelError(f"model {_quoted(word)}: {error}") from None
 

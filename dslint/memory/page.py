@@ -56,7 +56,7 @@ svg .soft { fill: var(--soft); }
 svg .grid { stroke: var(--line); } svg .card { stroke: var(--bad); stroke-dasharray: 4 3; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
-th, td { padding: 3px 10px; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
+th, td { padding: 3px 7px; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
 th:first-child, td:first-child { text-align: left; }
 .legend { display: flex; flex-wrap: wrap; gap: 4px 16px; margin: 8px 0; padding: 0; list-style: none; }
 .legend i { display: inline-block; width: 12px; height: 12px; border-radius: 2px; margin-right: 6px; }
@@ -256,7 +256,7 @@ def _comparison(several: list[dict[str, Any]]) -> str:
     )
     head = "".join(
         f"<th>{h}</th>"
-        for h in ("configuration", "verdict", "GiB a GPU", "margin", "host GiB", "GB sent a step", "tokens/s")
+        for h in ("configuration", "verdict", "GiB a GPU", "margin", "host GiB", "GB sent", "tokens/s")
     )
     return (
         f"{picture(rows, several[0]['card_gib'], 'GiB of one GPU at the peak')}{_legend(rows)}"

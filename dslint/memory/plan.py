@@ -9,7 +9,7 @@ from dslint.expression import UNKNOWN
 from dslint.facts.batch import Batch, resolve
 from dslint.memory.hardware import Link, link
 from dslint.memory.job import CPU, MOMENTS, NONE, NVME, Job, loss_bytes
-from dslint.memory.workload import LORA_RANK, QUANTIZED_BYTES, Workload
+from dslint.memory.workload import LORA_RANK, QUANTIZED_BYTES, Workload, lora_words
 from dslint.settings import UsageError
 from dslint.trainers import HF_LIKE
 
@@ -240,7 +240,7 @@ def _trainable(read: Reader, load: Workload, method: str) -> int:
         return load.trainable
     if method == "full":
         return 0
-    read.assume(f"LoRA of rank {LORA_RANK} on every linear layer of the blocks (--trainable-params)")
+    read.assume(lora_words(load.shape))
     return load.shape.adapters(LORA_RANK)
 
 

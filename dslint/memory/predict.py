@@ -150,12 +150,12 @@ def live_parameters(job: Job) -> float:
 def buckets(job: Job) -> float:
     """Bytes of reduction buffers during the backward pass."""
     e = job.size
+    if job.bf16_optimizer:
+        return float(4 * min(500_000_000, job.trained))
     if job.stage == 0:
         return float(e * min(500_000_000, job.trained)) if job.gpus > 1 else 0.0
     if job.stage == 3:
         return bucket(job) + e * min(job.reduce_bucket, job.trained)
-    if job.bf16_optimizer:
-        return float(4 * min(500_000_000, job.trained))
     copies = 2 if job.overlap_comm else 1
     return float(e * job.reduce_bucket * copies + e * min(job.reduce_bucket, job.trained))
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from dslint.memory.communication import Speed, speed, traffic
 from dslint.memory.hardware import GIB
-from dslint.memory.job import CPU, NONE, NVME, Job
+from dslint.memory.job import BF16_WITHOUT_ZERO, CPU, NONE, NVME, Job
 from dslint.memory.predict import CANNOT, FITS, TIGHT, Estimate, predict
 from dslint.memory.shapes import Shape
 from dslint.trainers import HF_LIKE
@@ -119,6 +119,7 @@ def candidates(base: Job, checkpointing: bool | None, micro_batch: int | None) -
     """The configurations to consider. None: free to choose."""
     agains = (False, True) if checkpointing is None else (checkpointing,)
     micros = MICRO_BATCHES if micro_batch is None else (micro_batch,)
+    wide = base.precision == "bf16" and base.release < BF16_WITHOUT_ZERO
     return [
         replace(
             base,
@@ -129,6 +130,7 @@ def candidates(base: Job, checkpointing: bool | None, micro_batch: int | None) -
             micro_batch=micro,
             overlap_comm=stage > 0,
             pin_memory=optimizer != NONE,
+            accumulate_bytes=4 if wide and stage == 0 else 0,
         )
         for stage, optimizer, param in PLANS
         if base.gpus > 1 or not stage or optimizer != NONE  # one GPU has nothing to shard over
@@ -330,6 +332,8 @@ def config_of(job: Job) -> dict[str, Any]:
         config["optimizer"] = {"type": "AdamW", "params": {"lr": rate, "weight_decay": 0.0}}
     if job.precision != "fp32":
         config[job.precision] = {"enabled": True}
+    if job.accumulate_bytes == 4 and job.precision != "fp32":
+        config["data_types"] = {"grad_accum_dtype": "fp32"}
     zero: dict[str, Any] = {"stage": job.stage}
     if job.stage:
         zero["reduce_bucket_size"] = job.reduce_bucket
@@ -346,3 +350,23 @@ def config_of(job: Job) -> dict[str, Any]:
         zero["offload_param"] = {"device": job.offload_param, "pin_memory": True}
     config["zero_optimization"] = zero
     return config
+
+
+def outside(job: Job) -> str:
+    """What belongs to the recommendation and stands in no DeepSpeed config, as its trainer spells it."""
+    again = "on" if job.checkpointing else "off"
+    if job.trainer in HF_LIKE:
+        flags = [
+            f"per_device_train_batch_size {job.micro_batch}",
+            f"gradient_accumulation_steps {job.accumulation}",
+            f"gradient_checkpointing {str(job.checkpointing).lower()}",
+        ]
+        return ", ".join([*flags, f"{job.precision} true"] if job.precision != "fp32" else flags)
+    if job.trainer == "accelerate":
+        return (
+            f"a data loader of batch size {job.micro_batch}, gradient_accumulation_steps {job.accumulation}, "
+            f"mixed_precision {job.precision}, the model's activation checkpointing {again}"
+        )
+    if job.trainer == "lightning":
+        return f"accumulate_grad_batches {job.accumulation}, the model's activation checkpointing {again}"
+    return f"the model's activation checkpointing {again}"

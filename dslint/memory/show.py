@@ -9,7 +9,7 @@ from dslint.memory.communication import Speed, Traffic, speed, traffic
 from dslint.memory.hardware import GIB
 from dslint.memory.job import NONE, Job
 from dslint.memory.predict import FITS, PHASES, TIGHT, Estimate
-from dslint.memory.recommend import Change, Choice, Recommendation, name
+from dslint.memory.recommend import Change, Choice, Recommendation, name, outside
 
 WIDTH = 56
 """Columns of a bar."""
@@ -279,14 +279,14 @@ def _pace(pace: Speed | None) -> str:
 
 # Side by side
 
-_COLUMNS = ("configuration", "verdict", "GiB a GPU", "margin", "host GiB", "GB/step", "tokens/s")
+_COLUMNS = ("configuration", "verdict", "GiB a GPU", "margin", "host GiB", "GB sent", "tokens/s")
 
 
 def side_by_side(labelled: Sequence[tuple[str, Estimate]], title: str) -> tuple[str, ...]:
     """Several estimates, one a row."""
     table = [_COLUMNS]
     for label, estimate in labelled:
-        job, pace, moved = estimate.job, speed(estimate.job), traffic(estimate.job)
+        pace, moved = speed(estimate.job), traffic(estimate.job)
         table.append(
             (
                 label,
@@ -294,7 +294,7 @@ def side_by_side(labelled: Sequence[tuple[str, Estimate]], title: str) -> tuple[
                 f"{estimate.device / GIB:.1f}",
                 "-" if estimate.margin is None else f"{estimate.margin / GIB:+.1f}",
                 f"{estimate.host / GIB:.0f}" if estimate.host else "-",
-                f"{(moved.wire + moved.host) / 1e9:.3g}" if job.gpus > 1 or moved.host else "0",
+                f"{moved.wire / 1e9:.3g}",
                 "-" if pace is None else span(pace.tokens, "").strip(),
             )
         )
@@ -322,6 +322,7 @@ def recommendation_data(found: Recommendation) -> dict[str, Any]:
     return {
         "chosen": None if found.chosen is None else _choice(found.chosen),
         "config": None if found.chosen is None else config_of(found.chosen.job),
+        "beside_the_config": None if found.chosen is None else outside(found.chosen.job),
         "alternatives": [_choice(choice) for choice in found.alternatives],
         "rejected": [_choice(choice) for choice in found.rejected],
     }
@@ -349,6 +350,7 @@ def recommendation_lines(found: Recommendation) -> tuple[str, ...]:
             rows.append(
                 f"  needs {best.estimate.host / GIB:.0f} GiB of host memory a node (--host-memory checks it)"
             )
+        rows.append(f"  beside the config: {outside(job)}")
         assumed = job.assumptions
     for title, choices in (("also fits", found.alternatives), ("rejected", found.rejected)):
         if choices:

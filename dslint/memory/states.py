@@ -44,7 +44,7 @@ def states(job: Job) -> States:
         return _plain(job)
     if job.stage == 3:
         return _stage_3(job)
-    return _stage_0(job) if job.stage == 0 else _stages_1_2(job)
+    return _stage_0(job) if job.stage == 0 and not job.bf16_optimizer else _stages_1_2(job)
 
 
 def frozen(job: Job) -> float:

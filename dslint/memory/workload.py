@@ -8,7 +8,7 @@ from typing import Any
 
 from dslint.memory.hardware import Gpu, Link, card, gpu, link, size
 from dslint.memory.models import model
-from dslint.memory.shapes import Shape
+from dslint.memory.shapes import EXPERT, Shape
 from dslint.settings import UsageError
 
 METHODS = ("full", "lora", "qlora")
@@ -16,6 +16,12 @@ ATTENTION = ("flash", "eager")
 LORA_RANK = 16
 QUANTIZED_BYTES = 0.52
 """Bytes of a parameter in 4-bit NormalFloat with double quantization: 4.127 bits."""
+
+
+def lora_words(shape: Shape) -> str:
+    """What is assumed of LoRA where nothing says which parameters train."""
+    but = " but the experts" if any(t.role == EXPERT for t in shape.tensors) else ""
+    return f"LoRA of rank {LORA_RANK} on every linear layer of the blocks{but} (--trainable-params)"
 
 
 @dataclass(frozen=True, slots=True)
