@@ -55,6 +55,8 @@ def test_tensors_equal_those_of_transformers(kind: str) -> None:
         "llava": transformers.AutoModelForImageTextToText,
         "qwen2_vl": transformers.AutoModelForImageTextToText,
         "qwen2_5_vl": transformers.AutoModelForImageTextToText,
+        "qwen3_vl": transformers.AutoModelForImageTextToText,
+        "gemma3": transformers.AutoModelForImageTextToText,
     }.get(kind, transformers.AutoModelForCausalLM)
     with torch.device("meta"):
         real = auto.from_config(made)

@@ -570,6 +570,48 @@ def llava(c: Fields) -> tuple[list[Tensor], tuple[Block, ...]]:
     return tensors + linear(VISION, h, w, bias, 1) + linear(VISION, h, h, bias, 1), blocks
 
 
+def qwen3_vl(c: Fields) -> tuple[list[Tensor], tuple[Block, ...]]:
+    """Qwen3-VL: a Qwen 3, a vision tower with learned positions, a merger and those of its deep stack."""
+    text, v = c.section("text_config"), c.section("vision_config")
+    if text is None or v is None:
+        raise ShapeError("the model config has no text_config and vision_config")
+    tied = c.flag("tie_word_embeddings")
+    tensors, blocks = llama(Fields({"tie_word_embeddings": tied, **text.data, "model_type": "qwen3"}))
+    w, f, out = v.int("hidden_size"), v.int("intermediate_size"), v.int("out_hidden_size")
+    layers, pixels = v.int("depth"), v.int("in_channels", default=3)
+    patch, steps = v.int("patch_size", default=16), v.int("temporal_patch_size", default=2)
+    wide = w * v.int("spatial_merge_size", default=2) ** 2
+    deep = v.data.get("deepstack_visual_indexes")
+    stacked = len(deep) if isinstance(deep, list) else 3
+    tensors += [Tensor(VISION, (w, pixels, steps, patch, patch)), Tensor(VISION, (w,))]
+    tensors += [Tensor(VISION, (v.int("num_position_embeddings", default=2304), w))]
+    tensors += linear(VISION, 3 * w, w, True, layers) + linear(VISION, w, w, True, layers)
+    tensors += linear(VISION, f, w, True, layers) + linear(VISION, w, f, True, layers)
+    tensors += vectors(w, 2 * (2 * layers + 1)) + vectors(wide, 2 * stacked)
+    tensors += linear(VISION, wide, wide, True, 1 + stacked) + linear(VISION, out, wide, True, 1 + stacked)
+    return tensors, blocks
+
+
+def gemma3(c: Fields) -> tuple[list[Tensor], tuple[Block, ...]]:
+    """Gemma 3 with its vision tower: a SigLIP tower and a projection."""
+    text, v = c.section("text_config"), c.section("vision_config")
+    if text is None or v is None:
+        raise ShapeError("the model config has no text_config and vision_config")
+    defaults = {"vocab_size": 262208, "num_attention_heads": 8, "num_key_value_heads": 4}
+    tensors, blocks = llama(Fields({**defaults, **text.data, "model_type": "gemma3_text"}))
+    w, f, layers = v.int("hidden_size"), v.int("intermediate_size"), v.int("num_hidden_layers")
+    patch = v.int("patch_size")
+    places = (v.int("image_size") // patch) ** 2
+    tensors += [Tensor(VISION, (w, 3, patch, patch)), Tensor(VISION, (w,)), Tensor(VISION, (places, w))]
+    tensors += linear(VISION, w, w, True, 4 * layers) + linear(VISION, f, w, True, layers)
+    tensors += linear(VISION, w, f, True, layers) + vectors(w, 2 * (2 * layers + 1))
+    if v.flag("vision_use_head", default=True):
+        tensors += [Tensor(VISION, (1, 1, w)), *linear(VISION, 3 * w, w, True, 1)]
+        tensors += linear(VISION, w, w, True, 1) + vectors(w, 2)
+        tensors += linear(VISION, f, w, True, 1) + linear(VISION, w, f, True, 1)
+    return tensors + [Tensor(VISION, (w, blocks[0].hidden))] + vectors(w, 1), blocks
+
+
 _FAMILIES: dict[str, Build] = {
     **dict.fromkeys(_LLAMA, llama),
     **dict.fromkeys(
@@ -605,6 +647,8 @@ _FAMILIES: dict[str, Build] = {
     "mt5": t5,
     "qwen2_vl": qwen_vl,
     "qwen2_5_vl": qwen_vl,
+    "qwen3_vl": qwen3_vl,
+    "gemma3": gemma3,
     "llava": llava,
 }
 """model_type -> how its tensors follow from its config."""
@@ -619,10 +663,6 @@ _BF16_LOGITS = {"qwen", "chatglm", "t5", "mt5", "bert", "roberta", "xlm-roberta"
 def build(c: Fields) -> tuple[list[Tensor], tuple[Block, ...]]:
     """Tensors and blocks of a config. Raises ShapeError."""
     kind = c.text("model_type")
-    if kind == "gemma3":
-        inner = c.section("text_config")
-        if inner is not None:
-            raise ShapeError("gemma3 with a vision tower is not known; name its text model")
     if kind not in _FAMILIES:
         near = f"known are {', '.join(KNOWN)}; or give a size such as 7B"
         raise ShapeError(f"model_type {kind or 'missing'!r} is not known; {near}")
