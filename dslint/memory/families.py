@@ -609,7 +609,7 @@ def gemma3(c: Fields) -> tuple[list[Tensor], tuple[Block, ...]]:
         tensors += [Tensor(VISION, (1, 1, w)), *linear(VISION, 3 * w, w, True, 1)]
         tensors += linear(VISION, w, w, True, 1) + vectors(w, 2)
         tensors += linear(VISION, f, w, True, 1) + linear(VISION, w, f, True, 1)
-    return tensors + [Tensor(VISION, (w, blocks[0].hidden))] + vectors(w, 1), blocks
+    return [*tensors, Tensor(VISION, (w, blocks[0].hidden)), *vectors(w, 1)], blocks
 
 
 _FAMILIES: dict[str, Build] = {
