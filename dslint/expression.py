@@ -74,6 +74,20 @@ def _whole(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
+def _number(value: Any) -> Any:
+    """5e8 of "5e8"; a whole number as such, however it is written."""
+    text = (
+        value.strip() if isinstance(value, str) and len(value) <= MAX_DIGITS and "_" not in value else value
+    )
+    try:
+        number = float(text) if isinstance(text, (str, int, float)) and not isinstance(text, bool) else None
+    except (ValueError, OverflowError):
+        number = None
+    if number is None or number != number or abs(number) >= 1e15:
+        return UNKNOWN
+    return int(number) if number.is_integer() else number
+
+
 VALUE_FUNCTIONS: dict[str, tuple[str, Callable[..., Any]]] = {
     "is_number": ("an integer or a float, not a boolean", _is_number),
     "is_integer": ("an integer, not a boolean", _whole),
@@ -82,6 +96,7 @@ VALUE_FUNCTIONS: dict[str, tuple[str, Callable[..., Any]]] = {
     "is_object": ("an object", lambda v: isinstance(v, dict)),
     "is_list": ("a list", lambda v: isinstance(v, list)),
     "lower": ("a string in lower case", lambda v: v.lower() if isinstance(v, str) else UNKNOWN),
+    "number": ("the number that a text holds, such as 5e8", _number),
     "size": ("how many items or characters", lambda v: len(v) if hasattr(v, "__len__") else UNKNOWN),
 }
 """Functions of one value; the text is their documentation."""

@@ -270,6 +270,8 @@ def _fix_path(path: Any, origin: str) -> str:
 
 def _fix_value(value: Any, origin: str) -> Tree:
     """A value as an expression tree: "{zero_optimization.stage}" is one, all else stands for itself."""
+    if isinstance(value, dict):
+        return ["object", *([str(key), _fix_value(below, origin)] for key, below in value.items())]
     if not isinstance(value, str) or not ("{" in value or "}" in value):
         return ["const", value]
     parts = template(value, origin)

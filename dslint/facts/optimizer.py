@@ -221,7 +221,7 @@ def _strange(config: Config) -> Any:
         near = nearest(key, taken)
         advice = HINTS.get(key, f"remove it; {kind} takes {', '.join(taken)}")
         cure = f"did you mean {near}?" if near else advice
-        found.append(Item((*PARAMS, key), {"key": key, "kind": kind, "cure": cure}))
+        found.append(Item((*PARAMS, key), {"key": key, "kind": kind, "cure": cure, "near": near}))
     return found
 
 

@@ -117,7 +117,7 @@ def scheduler_unknown_parameters(config: Config) -> Any:
         if key not in taken:
             near = nearest(key, [name for name in taken if name not in parameters(config)])
             cure = f"did you mean {near}?" if near else f"remove it; {kind} takes {', '.join(taken)}"
-            found.append(Item((*PARAMS, key), {"key": key, "kind": kind, "cure": cure}))
+            found.append(Item((*PARAMS, key), {"key": key, "kind": kind, "cure": cure, "near": near}))
     return found
 
 

@@ -95,7 +95,9 @@ def deprecated(config: Config, path: Path, new: str | None) -> Fix | None:
         title = f"rename {dotted(path)} to {new}, with device cpu"
         changes: list[Change] = [Set(start, {"device": "cpu"}), Rename(start, new)]
         return fix_of(config.document, changes, True, title)
-    return fix_of(config.document, [Rename(start, new)], True)
+    # A trainer that adds a bf16 section of its own hides the one that is called bfloat16.
+    safe = path != ("bfloat16",) or config.target.trainer == "raw"
+    return fix_of(config.document, [Rename(start, new)], safe)
 
 
 def retyped(config: Config, path: Path, value: Any, schema: Schema, near: str | None) -> Fix | None:

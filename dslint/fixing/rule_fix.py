@@ -34,7 +34,7 @@ def _change(kind: str, entry: Any, config: Config, scope: Scope) -> Change | Non
     if kind == "remove":
         return Remove(path)
     value = _value(entry[1], scope)
-    if value is UNKNOWN:
+    if value is UNKNOWN or (value is None and kind != "set"):
         return None
     if kind == "set":
         return Set(path, value)
@@ -57,6 +57,9 @@ def _path(dotted: str, config: Config, scope: Scope) -> Path | None:
 
 
 def _value(tree: Tree, scope: Scope) -> Any:
+    if tree[0] == "object":
+        found = {key: _value(below, scope) for key, below in tree[1:]}
+        return UNKNOWN if any(value is UNKNOWN for value in found.values()) else found
     if tree[0] != "text":
         return evaluate(tree, scope)
     parts = [part if isinstance(part, str) else evaluate(part, scope) for part in tree[1:]]
