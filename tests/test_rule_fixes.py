@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
+from dslint import examples
 from dslint.finding import FileReport, Finding
 from dslint.fixing.edits import edited
 from dslint.fixing.loop import fix_text, worse
 from dslint.rules import Rule
-from tests.test_rules import RULES, run
+from tests.test_rules import RULES
 
 FIXED = [
     pytest.param(rule, example, id=f"{rule.name}-{i}")
@@ -27,7 +28,7 @@ def text_of(example: dict[str, Any]) -> str:
 
 
 def judged(example: dict[str, Any], text: str) -> FileReport:
-    return run({**example, "bad": text})
+    return examples.judged({**example, "bad": text}, RULES)
 
 
 def about(rule: Rule, example: dict[str, Any], report: FileReport) -> list[Finding]:
