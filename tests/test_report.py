@@ -113,8 +113,8 @@ ds.json:6:3 error[DS101] unknown-key
     |   ^^^^^^^^^^^^^^^^^^ runs, but not as meant
   help: write train_batch_size
 
-1 error, 1 warning in 1 of 2 files (DeepSpeed 0.19.8: installed; trainer raw; GPUs unknown)
 1 fixable with --fix --unsafe-fixes
+1 error, 1 warning in 1 of 2 files (DeepSpeed 0.19.8: installed; trainer raw; GPUs unknown)
 """
         )
 

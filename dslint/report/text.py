@@ -39,7 +39,7 @@ def render(reports: Sequence[FileReport], *, color: bool = False) -> str:
         return ""
     blocks = [_block(r.document, finding, color) for r in reports for finding in r.findings]
     blocks += sections(reports)
-    return "\n".join([*blocks, _paint(summary(reports), _BOLD, color) + "\n" + fixable(reports)])
+    return "\n".join([*blocks, fixable(reports) + _paint(summary(reports), _BOLD, color) + "\n"])
 
 
 def _block(document: Document, finding: Finding, color: bool) -> str:
