@@ -11,6 +11,7 @@ from typing import Any
 
 from dslint.config import Config
 from dslint.expression import UNKNOWN
+from dslint.facts import Facts
 from dslint.finding import Finding
 from dslint.rules import Rule, emit
 from dslint.verify.diagnose import DOING, Failure
@@ -166,6 +167,17 @@ def differences(facts: Mapping[str, Any], config: Config) -> Iterator[str]:
             continue
         if promised != found:
             yield f"{'.'.join(map(str, path))}: promised {show(promised)}, used {show(found)}"
+    for key in ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps"):
+        promised, found = config.value((key,)), facts.get(key)
+        if isinstance(promised, int) and found is not None and promised != found:
+            yield f"{key}: promised {promised}, used {found}"
+    known = Facts(config)
+    for name, key in (("optimizer_class", "optimizer"), ("precision", "dtype")):
+        promised = known.get(name)
+        if promised in (UNKNOWN, "fp32"):  # without a section DeepSpeed leaves the module's own dtype
+            continue
+        if key in facts and promised != facts[key]:
+            yield f"{key}: promised {promised}, used {facts[key]}"
     promised = config.value(("zero_optimization", "reduce_bucket_size"))
     found = facts.get("optimizer.reduce_bucket_size")
     if isinstance(promised, int) and isinstance(found, int) and promised != found:

@@ -36,6 +36,16 @@ MACHINE = (
     (r"not implemented for '(?:Half|BFloat16)'", "torch's CPU kernels lack this dtype; CUDA has it"),
 )  # fmt: skip
 """Failures that say nothing about the config: pattern on "Class: message", and what to say."""
+BUILDING = (
+    ("torch/utils/file_baton.py",
+     "it waited for another process to build an operator of DeepSpeed",
+     "where no such process is left, remove the file lock in the operator's directory, below "
+     "TORCH_EXTENSIONS_DIR or ~/.cache/torch_extensions"),
+    ("torch/utils/cpp_extension.py",
+     "it was still building an operator of DeepSpeed",
+     "built once, it is there for every later run; give it time: --timeout"),
+)  # fmt: skip
+"""Frames of a run that is no hang but a compiler at work: a file, what the rank did, and what to do."""
 _MACHINE = tuple((re.compile(pattern, re.MULTILINE), words) for pattern, words in MACHINE)
 
 KILLED = "the kernel ends a process so when host memory runs out, a queue when a limit is passed"
@@ -146,7 +156,11 @@ def _timeout(outcome: Outcome, timeout: float) -> Failure:
         return Failure("cannot", "", None, f"no process began within {timeout:g} s")
     rank = ranks[0]
     phase = outcome.phase(rank)
-    where = innermost(outcome.stacks.get(rank, ""))
+    stack = outcome.stacks.get(rank, "")
+    for frame, words, hint in BUILDING:
+        if frame in stack:
+            return Failure("cannot", phase, rank, f"not finished after {timeout:g} s: {words}", hint=hint)
+    where = innermost(stack)
     at = f", last seen at {where}" if where else ""
     message = f"not finished after {timeout:g} s{at}"
     if phase in ("", "import", "connect"):

@@ -29,6 +29,9 @@ GRACE = 5.0
 """Seconds that the launcher has to end its processes before they are killed."""
 AFTER_ERROR = 8.0
 """Seconds that the other ranks have to say what they saw, once one rank failed."""
+AFTER_DEATH = 60.0
+"""The same where a rank ended without a word: only the launcher knows how, and it says so once the others
+have ended, to which it gives 30 s."""
 RUN_ID = "DSLINT_VERIFY_RUN"
 """Environment variable by which every process of a run, compilers included, is found again."""
 
@@ -232,7 +235,7 @@ def watch(
             return Outcome("done" if code == 0 and reader.complete() else "failed", reader.lines, {}, 0.0)
         if reader.failed and failed_at is None:
             failed_at = now
-        if failed_at is not None and now - failed_at > AFTER_ERROR:
+        if failed_at is not None and now - failed_at > (AFTER_DEATH if reader.silent() else AFTER_ERROR):
             return Outcome("failed", reader.lines, {}, 0.0)
         if now - began > timeout:
             return Outcome("timeout", reader.lines, {}, 0.0, stacks=stacks(reader, folder))
@@ -283,6 +286,12 @@ class Reader:
         if line["event"] == "phase" and rank == min(self.lines):
             self.progress = line.get("detail") or WORDS.get(line["phase"], line["phase"])
 
+    def silent(self) -> bool:
+        """Whether a rank of this machine ended without a word."""
+        last = {rank: lines[-1]["event"] for rank, lines in self.lines.items()}
+        return any(ended(pid) for rank, pid in pids(self.lines).items()
+                   if last[rank] not in ("error", "result")) and not self.place.hostfile  # fmt: skip
+
     def complete(self) -> bool:
         """Whether every rank told its result; inside a job, this process's own."""
         told = {rank for rank, lines in self.lines.items() if any(x["event"] == "result" for x in lines)}
@@ -318,6 +327,14 @@ def stacks(reader: Reader, folder: Path) -> dict[int, str]:
 def pids(lines: dict[int, list[dict[str, Any]]]) -> dict[int, int]:
     """The process of each rank."""
     return {rank: x["pid"] for rank, told in lines.items() for x in told if x["event"] == "begin"}
+
+
+def ended(pid: int) -> bool:
+    """Whether a process is gone, or waits only for its parent to ask how it ended."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[0] in "ZX"
+    except OSError:
+        return True
 
 
 def complete(outcome: Outcome, folder: Path, place: Place, code: int) -> None:

@@ -43,6 +43,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -388,14 +389,9 @@ def _prepare() -> None:
     import torch
 
     torch.set_num_threads(1)
-    import deepspeed
     from deepspeed.accelerator import get_accelerator
 
-    if "TORCH_EXTENSIONS_DIR" not in os.environ:
-        cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-        release = f"deepspeed-{deepspeed.__version__}-torch-{torch.__version__}"
-        os.environ["TORCH_EXTENSIONS_DIR"] = os.path.join(cache, "deepspeed-oracle", release)
-        os.makedirs(os.environ["TORCH_EXTENSIONS_DIR"], exist_ok=True)
+    os.environ["TORCH_EXTENSIONS_DIR"] = extensions()
     accelerator = get_accelerator()
     type(accelerator).is_fp16_supported = lambda self: True
     for name in MODULES:
@@ -406,6 +402,20 @@ def _prepare() -> None:
     vars(backend)["build_shm_op"] = lambda: None
     gc.collect()
     gc.freeze()  # ZeRO 3 collects garbage in initialize; without this, all that was imported is walked
+
+
+def extensions() -> str:
+    """The directory in which DeepSpeed's operators are built, once for each environment: their commands name
+    its sources, and two environments that share a directory build each other's operators anew every time."""
+    given = os.environ.get("TORCH_EXTENSIONS_DIR")
+    if given:
+        return given
+    root = sys.prefix
+    if sys.prefix == sys.base_prefix or not os.access(root, os.W_OK):
+        root = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    folder = os.path.join(root, "deepspeed-oracle", f"deepspeed-{version('deepspeed')}-torch-{version('torch')}")
+    os.makedirs(folder, exist_ok=True)
+    return folder
 
 
 def _load_operators(case: dict[str, Any], loaded: set[str]) -> None:
