@@ -68,7 +68,8 @@ class Verified:
 
     def row(self, name: str) -> dict[str, Any]:
         """Its row in a table of several."""
-        return {"name": name, "summary": self.summary, "why": self.why}
+        found = [{"code": f.code, "message": f.message} for f in self.report.findings]
+        return {"name": name, "summary": self.summary, "why": self.why, "findings": found}
 
 
 def verify(
@@ -96,7 +97,8 @@ def verify(
         elif args.compare_stages:
             table = runs.stages(raw, name, verified)
         if table:
-            data = [{**row, "summary": _brief(row["summary"])} for row in table]
+            brief = bool(args.against)  # the other file has a report of its own, another stage has none
+            data = [{**row, "summary": _summary(row["summary"], brief)} for row in table]
             reports[-1].sections.append(Section("compared", {"configs": data}, text.table(table)))
     if request.place.rank:
         return [], cannot, runs.told
@@ -429,9 +431,10 @@ def finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _brief(summary: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """What the table of several configs needs of a summary."""
+def _summary(summary: Mapping[str, Any] | None, brief: bool) -> dict[str, Any] | None:
+    """A summary for the table of several configs, or what the table itself shows of it."""
     if summary is None or not summary["ok"]:
-        return None
+        return None if brief or summary is None else dict(summary)
     keys = ("step_seconds", "samples_per_second", "tokens_per_second", "communication_share")
-    return {**{key: summary[key] for key in keys}, "memory_gib": text.tensor_memory(summary)}
+    shown = {key: summary[key] for key in keys} if brief else summary
+    return {**shown, "memory_gib": text.tensor_memory(summary)}

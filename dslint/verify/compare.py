@@ -167,6 +167,16 @@ def differences(facts: Mapping[str, Any], config: Config) -> Iterator[str]:
             continue
         if promised != found:
             yield f"{'.'.join(map(str, path))}: promised {show(promised)}, used {show(found)}"
+    if not isinstance(config.written(("zero_optimization", "zenflow")), dict):  # it replaces both
+        yield from _differences_of_engine(facts, config)
+    promised = config.value(("zero_optimization", "reduce_bucket_size"))
+    found = facts.get("optimizer.reduce_bucket_size")
+    if isinstance(promised, int) and isinstance(found, int) and promised != found:
+        yield f"the optimizer's reduce bucket: promised {promised}, used {found}"
+
+
+def _differences_of_engine(facts: Mapping[str, Any], config: Config) -> Iterator[str]:
+    """The same of batch, optimizer and dtype."""
     for key in ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps"):
         promised, found = config.value((key,)), facts.get(key)
         if isinstance(promised, int) and found is not None and promised != found:
@@ -178,10 +188,6 @@ def differences(facts: Mapping[str, Any], config: Config) -> Iterator[str]:
             continue
         if key in facts and promised != facts[key]:
             yield f"{key}: promised {promised}, used {facts[key]}"
-    promised = config.value(("zero_optimization", "reduce_bucket_size"))
-    found = facts.get("optimizer.reduce_bucket_size")
-    if isinstance(promised, int) and isinstance(found, int) and promised != found:
-        yield f"the optimizer's reduce bucket: promised {promised}, used {found}"
 
 
 def show(value: Any) -> str:
