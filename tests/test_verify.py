@@ -274,6 +274,12 @@ def test_cpu_replaces_what_only_cuda_has() -> None:
     assert for_cpu(lion, (0, 19, 8))[0]["optimizer"]["type"] == "AdamW"
     lion["zero_optimization"] = {"stage": 2, "offload_optimizer": {"device": "cpu"}}
     assert for_cpu(lion, (0, 19, 8))[0] == lion, "DeepSpeed has Lion for the CPU"
+    lamb: dict[str, Any] = {"optimizer": {"type": "Lamb", "params": {"lr": 1e-3, "max_coeff": 5}}}
+    assert for_cpu(lamb, (0, 19, 8))[0]["optimizer"] == {"type": "RAdam", "params": {"lr": 1e-3}}
+    lamb |= {"zero_optimization": lion["zero_optimization"], "zero_allow_untested_optimizer": True}
+    assert for_cpu(lamb, (0, 19, 8))[0] == lamb, "no Lamb exists for the CPU: it has to fail"
+    homeless = {"zero_optimization": {"stage": 3, "offload_optimizer": {"device": "nvme"}}}
+    assert for_cpu(homeless, (0, 19, 8))[0] == homeless, "without nvme_path it has to fail"
     assert for_cpu({"optimizer": {"type": "AdamW"}}, (0, 19, 8)) == ({"optimizer": {"type": "AdamW"}}, [])
 
 

@@ -174,30 +174,34 @@ def quiet(config: dict[str, Any]) -> tuple[dict[str, Any], list[Change]]:
 
 
 def for_cpu(config: dict[str, Any], release: tuple[int, ...]) -> tuple[dict[str, Any], list[Change]]:
-    """The config without what exists for CUDA only, and what stands in for it in this release."""
-    only_cuda = {"lamb", *(ONE_BIT if release < (0, 19, 7) else ())}
+    """The config without what exists for CUDA only, and what stands in for it in this release. What stands
+    in fails where the original does: RAdam has Lamb's states, and ZeRO has tested neither."""
+    stand_ins = {"lamb": "RAdam", **(dict.fromkeys(ONE_BIT, "AdamW") if release < (0, 19, 7) else {})}
     if get(config, ("zero_optimization", "offload_optimizer", "device")) not in ("cpu", "nvme"):
-        only_cuda.add("lion")  # offloaded it is DeepSpeedCPULion
+        stand_ins["lion"] = "AdamW"  # offloaded it is DeepSpeedCPULion
+    elif config.get("zero_allow_untested_optimizer") is True:
+        del stand_ins["lamb"]  # for the CPU there is none: it has to fail
     out = copy.deepcopy(config)
     changes: list[Change] = []
     optimizer = out.get("optimizer")
-    if isinstance(optimizer, dict) and str(optimizer.get("type", "")).lower() in only_cuda:
+    other = stand_ins.get(str(optimizer.get("type", "")).lower()) if isinstance(optimizer, dict) else None
+    if isinstance(optimizer, dict) and other is not None:
         params = optimizer.get("params")
         kept = {k: v for k, v in (params if isinstance(params, dict) else {}).items()
                 if k in ("lr", "betas", "eps", "weight_decay")}  # fmt: skip
-        changes.append(Change("optimizer.type", "AdamW", f"{optimizer['type']} exists for CUDA only"))
-        out["optimizer"] = {**optimizer, "type": "AdamW", "params": kept}
+        changes.append(Change("optimizer.type", other, f"{optimizer['type']} exists for CUDA only"))
+        out["optimizer"] = {**optimizer, "type": other, "params": kept}
     zero = out.get("zero_optimization")
     if isinstance(zero, dict):
         for section in ("offload_optimizer", "offload_param"):
             part = zero.get(section)
-            if isinstance(part, dict) and part.get("device") == "nvme":
-                zero[section] = {**{k: v for k, v in part.items() if k != "nvme_path"}, "device": "cpu"}
-                changes.append(
-                    Change(
-                        f"zero_optimization.{section}.device", "cpu", "NVMe offload needs async_io, libaio"
-                    )
-                )
+            if not isinstance(part, dict) or part.get("device") != "nvme":
+                continue
+            if zero.get("stage") == 3 and not part.get("nvme_path"):
+                continue  # it has to fail
+            zero[section] = {**{k: v for k, v in part.items() if k != "nvme_path"}, "device": "cpu"}
+            why = "NVMe offload needs async_io, libaio"
+            changes.append(Change(f"zero_optimization.{section}.device", "cpu", why))
         for key in (
             "zero_quantized_weights",
             "zero_quantized_gradients",
