@@ -378,6 +378,9 @@ def test_a_hang_shows_the_rank_that_is_behind() -> None:
     )
     assert (failure.kind, failure.rank) == ("hang", 1)
     assert failure.message == "not finished after 60 s, last seen at modules/linear.py:9 in forward"
+    waiting = '  File "/x/torch/distributed/distributed_c10d.py", line 9 in all_reduce\n'
+    both = (line("phase", 0, phase="step"), line("phase", 1, phase="step"))
+    assert failed(*both, ending="timeout", stacks={0: waiting}).rank == 1, "rank 0 waits for it"
     early = failed(line("phase", 0, phase="import"), ending="timeout")
     assert early.kind == "cannot", "nothing was learned about the config"
 

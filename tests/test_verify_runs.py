@@ -295,7 +295,7 @@ def test_a_killed_rank(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_hang(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The timeout begins to count when rank 0, which needs nobody in stage 0, is a step ahead."""
+    """The timeout begins to count when rank 0, whose step needs nobody without clipping, is a step ahead."""
     monkeypatch.setenv("DSLINT_VERIFY_FAULT", "hang 1 warm-up")
     watch = launching.watch
 
@@ -307,7 +307,8 @@ def test_a_hang(monkeypatch: pytest.MonkeyPatch) -> None:
         return watch(process, folder, *more)
 
     monkeypatch.setattr(launching, "watch", patient)
-    code, (file,) = verify({"train_batch_size": 4}, "--timeout", "2")
+    config = {"train_batch_size": 4, "gradient_clipping": 0.0}
+    code, (file,) = verify(config, "--timeout", "2")
     failure = file["verify"]["failure"]
     assert code == 1 and "DS792" in codes(file), failure
     assert (failure["kind"], failure["rank"], failure["phase"]) == ("hang", 1, "warm-up")

@@ -36,6 +36,8 @@ MACHINE = (
     (r"not implemented for '(?:Half|BFloat16)'", "torch's CPU kernels lack this dtype; CUDA has it"),
 )  # fmt: skip
 """Failures that say nothing about the config: pattern on "Class: message", and what to say."""
+WAITING = "torch/distributed/distributed_c10d.py"
+"""In the stack of a rank that waits for others."""
 BUILDING = (
     ("torch/utils/file_baton.py",
      "it waited for another process to build an operator of DeepSpeed",
@@ -149,9 +151,14 @@ def _dead(rank: int, code: int, phase: str) -> Failure:
 
 
 def _timeout(outcome: Outcome, timeout: float) -> Failure:
-    """A hang: the rank that is behind the others is the one to look at."""
+    """A hang: the rank that is behind the others is the one to look at, and among equals one that does not
+    wait for them in a collective."""
     order = {phase: i for i, phase in enumerate(("", *DOING))}
-    ranks = sorted(outcome.lines, key=lambda rank: (order.get(outcome.phase(rank), 0), rank))
+
+    def place(rank: int) -> tuple[int, bool, int]:
+        return order.get(outcome.phase(rank), 0), WAITING in outcome.stacks.get(rank, ""), rank
+
+    ranks = sorted(outcome.lines, key=place)
     if not ranks:
         return Failure("cannot", "", None, f"no process began within {timeout:g} s")
     rank = ranks[0]
