@@ -94,9 +94,16 @@ def verify(config: dict[str, Any], *flags: str, gpus: int = 2) -> tuple[int, lis
 
 
 def background(name: str, *flags: str) -> subprocess.Popen[str]:
-    """A verification in a process of its own."""
+    """A verification in a process of its own, which hears Ctrl-C: what a shell starts in the background
+    does not, nor do its children."""
     argv = [sys.executable, "-m", "dslint", "--verify", "--device", "cpu", "--gpus", "2", *flags, name]
-    return subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        argv,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
 
 
 def training(folder: Path, process: subprocess.Popen[str]) -> None:
@@ -316,7 +323,7 @@ def test_a_hang(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_request_that_cannot_be_met(capsys: pytest.CaptureFixture[str]) -> None:
-    code, (file,) = verify({"train_batch_size": 4}, "--module", "nowhere:make")
+    code, (file,) = verify({"train_batch_size": 4}, "--module", "nowhere:make", gpus=1)
     assert code == 2 and file["verify"]["failure"]["kind"] == "cannot"
     assert "could not verify: --module nowhere:make: No module named 'nowhere'" in capsys.readouterr().err
     if not visible_gpus(os.environ):
