@@ -24,12 +24,12 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from dslint.errors import UsageError
 from dslint.memory.hardware import GIB, gpu
 from dslint.memory.job import Job, loss_bytes
 from dslint.memory.models import ModelError, inferred, model
 from dslint.memory.predict import Estimate, predict
 from dslint.memory.shapes import Shape
-from dslint.settings import UsageError
 
 Row = dict[str, str]
 

@@ -6,11 +6,12 @@ import argparse
 from typing import NoReturn
 
 from dslint import __version__
+from dslint.errors import UsageError
 from dslint.finding import SEVERITIES
 from dslint.fixing import arguments as fixing
 from dslint.memory import arguments as fitting
 from dslint.report import FORMATS
-from dslint.settings import TRAINERS, UsageError
+from dslint.settings import TRAINERS
 from dslint.verify import arguments as verifying
 
 EPILOG = """\

@@ -11,33 +11,24 @@ import gc
 import os
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
 from dslint import schema as schemas
 from dslint.arguments import arguments
-from dslint.discover import SUFFIXES, YAML, below, is_config, tells_more
+from dslint.errors import UsageError
 from dslint.finding import FileReport, at_least
 from dslint.fixing import arguments as fixing
+from dslint.inputs import Input, Work, gather, nothing_found, related
 from dslint.judge import judged
 from dslint.lint import Options, prepare
 from dslint.memory import arguments as fitting
 from dslint.report import renderer
 from dslint.rules import Rule, load
-from dslint.settings import UsageError
 from dslint.settle import Settling, show
 from dslint.verify import arguments as verifying
 
 CLEAN, FOUND, FAILED = 0, 1, 2
-
-Input = tuple[str, bytes]
-Work = tuple[str, bytes, list[Options]]
-
-MAX_BYTES = 2_000_000
-"""Bytes read of a file: more than any config has that the reader does not refuse as too large."""
-MAX_SCRIPT = 1 << 18
-"""Bytes of a launch script that are read."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -109,7 +100,7 @@ def run(settling: Settling) -> int:
         return say(json.dumps(schemas.load(options.release), indent=2, ensure_ascii=False) + "\n")
     if args.recommend:
         return recommended(args, options, settling)
-    inputs, failed = gather(args, settling)
+    inputs, failed = inputs_of(args, settling)
     if args.output and any(same_file(args.output, name) for name, _ in inputs):
         raise UsageError(f"--output {args.output} would replace the config that is linted")
     work = related(args, inputs, settling)
@@ -146,6 +137,14 @@ def run(settling: Settling) -> int:
     return FAILED if failed else FOUND if found else CLEAN
 
 
+def inputs_of(args: argparse.Namespace, settling: Settling) -> tuple[list[Input], bool]:
+    """The inputs, and whether one of them could not be had, which is said."""
+    inputs, cannot = gather(args, settling)
+    for message in cannot:
+        complain(message)
+    return inputs, bool(cannot)
+
+
 def tested(folder: str) -> int:
     """Carries out `--test-rules`: a line for every rule that holds, one for every example that does not."""
     from dslint.report.escape import line_head, visible
@@ -170,7 +169,7 @@ def recommended(args: argparse.Namespace, options: Options, settling: Settling) 
     """Carries out `--recommend`: for the machine, and for each config named the change that makes it fit."""
     from dslint.memory.command import recommendation, text_for
 
-    inputs, failed = gather(args, settling) if args.paths else ([], False)
+    inputs, failed = inputs_of(args, settling) if args.paths else ([], False)
     configs = [prepare(raw, name, options) for name, raw in inputs]
     found = recommendation(options, args.trainer or "raw")
     write(sys.stdout, text_for(found, configs, "json" if args.format == "json" else "text"))
@@ -228,7 +227,7 @@ def judging(settling: Settling) -> Callable[[bytes, str, list[Options]], FileRep
 
 def verified(
     args: argparse.Namespace,
-    work: list[tuple[str, bytes, list[Options]]],
+    work: list[Work],
     rules: list[Rule],
     failed: bool,
 ) -> tuple[list[FileReport], bool]:
@@ -254,59 +253,6 @@ def verified(
     return reports, failed or bool(cannot)
 
 
-def related(
-    args: argparse.Namespace, inputs: list[tuple[str, bytes]], settling: Settling
-) -> list[tuple[str, bytes, list[Options]]]:
-    """Each file with what to judge it for: once for every run that is known to name it, else once.
-
-    Files that an accelerate file or arguments of a run name are added.
-    """
-    folders = [path for path in args.paths or ["."] if os.path.isdir(path)]
-    if not args.hf_args and not folders and not any(tells_more(name, raw) for name, raw in inputs):
-        return [(name, raw, [settling.of(name).options]) for name, raw in inputs]
-    from dslint.project import STARTING, asked, plan, runs_among, runs_of
-
-    look = looking_below([".", *folders, *(os.path.dirname(name) or "." for name, _ in inputs)])
-    try:
-        if args.hf_args:
-            jobs = asked(inputs, runs_of(args.hf_args, Path(args.hf_args).read_bytes(), look), look)
-        else:
-            paths = (path for folder in folders if inputs for path in below(Path(folder), STARTING))
-            files = ((str(path), path.read_bytes()[:MAX_SCRIPT]) for path in paths if readable(path))
-            jobs = plan(inputs, runs_among(files, [name for name, _ in inputs], look), look)
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{args.hf_args}: {getattr(error, 'strerror', None) or error}") from None
-    return [
-        (
-            job.name,
-            job.raw,
-            [
-                replace(settling.of(job.name).options, launch=launch, companion=job.companion)
-                for launch in (job.launches or (None,))
-            ],
-        )
-        for job in jobs
-    ]
-
-
-def looking_below(folders: list[str]) -> Callable[[str], bytes | None]:
-    """Reads files that other files name: configs and arguments, by their suffix, that lie below here."""
-    roots = [os.path.realpath(folder) for folder in folders]
-
-    def look(path: str) -> bytes | None:
-        real = os.path.realpath(path)
-        if not path.lower().endswith((*SUFFIXES, *YAML)) or not any(
-            os.path.commonpath([root, real]) == root for root in roots
-        ):
-            return None
-        try:
-            return Path(real).read_bytes() if os.path.isfile(real) else None
-        except OSError:
-            return None
-
-    return look
-
-
 def say(text: str) -> int:
     """Prints a text as it is."""
     write(sys.stdout, text)
@@ -324,54 +270,6 @@ def write(stream: object, text: str) -> None:
     else:
         buffer.write(data)
         buffer.flush()
-
-
-def gather(args: argparse.Namespace, settling: Settling) -> tuple[list[tuple[str, bytes]], bool]:
-    """The inputs as (name, bytes), and whether one of them could not be had."""
-    inputs: list[tuple[str, bytes]] = []
-    failed = False
-    once = {path if path == "-" else os.path.normpath(path): path for path in reversed(args.paths)}
-    for path in list(reversed(once.values())) or ([] if args.hf_args else ["."]):
-        try:
-            if path == "-":
-                if sys.stdin is None:
-                    raise OSError("standard input is closed")
-                inputs.append((args.stdin_filename or "<stdin>", sys.stdin.buffer.read()))
-            elif os.path.isdir(path):
-                paths = (p for p in below(Path(path)) if readable(p) and not settling.leaves_out(str(p)))
-                found = ((str(p), head_of(p)) for p in paths)
-                configs = [(name, raw) for name, raw in found if is_config(name, raw)]
-                if not configs and args.paths and not args.filter:
-                    raise UsageError(nothing_found([path]))
-                inputs += configs
-            elif not (args.filter and settling.leaves_out(path)):
-                raw = head_of(Path(path))
-                if not args.filter or is_config(path, raw):
-                    inputs.append((path, raw))
-        except UsageError as error:
-            complain(str(error))
-            failed = True
-        except (OSError, ValueError) as error:
-            complain(f"{path}: {getattr(error, 'strerror', None) or error}")
-            failed = True
-    return inputs, failed
-
-
-def head_of(path: Path) -> bytes:
-    """The bytes of a file, of a huge one only as many as tell that it is no config."""
-    with path.open("rb") as file:
-        return file.read(MAX_BYTES)
-
-
-def readable(path: Path) -> bool:
-    """Whether a file found in a directory can be read; a broken link or a device is passed over."""
-    return path.is_file() and os.access(path, os.R_OK)
-
-
-def nothing_found(paths: list[str]) -> str:
-    """What to say when there is nothing to lint."""
-    where = " or ".join(paths) if paths else "the current directory"
-    return f"no DeepSpeed config found below {where}; name the file: dslint path/to/ds_config.json"
 
 
 def publish(args: argparse.Namespace, reports: list[FileReport]) -> bool:

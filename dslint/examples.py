@@ -9,13 +9,14 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from dslint.errors import UsageError
 from dslint.finding import FileReport
 from dslint.launch import Argument, Launch
 from dslint.lint import Options, lint
 from dslint.releases import number
 from dslint.rules import Rule
 from dslint.schema import newest
-from dslint.settings import TRAINERS, UsageError
+from dslint.settings import TRAINERS
 from dslint.suggest import nearest
 
 KINDS = ("bad", "good")

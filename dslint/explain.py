@@ -11,7 +11,7 @@ from typing import Any
 from dslint.config import schema_at
 from dslint.expression import paths
 from dslint.history import story
-from dslint.keys import expectation
+from dslint.kinds import expectation
 from dslint.links import rule_url
 from dslint.rules import Rule, no_such_rule
 from dslint.schema import Schema, load

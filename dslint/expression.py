@@ -12,6 +12,7 @@ unless the known parts decide it. A rule fires only on a condition that is known
 from __future__ import annotations
 
 import ast
+import json
 import warnings
 from collections.abc import Callable
 from functools import partial
@@ -331,3 +332,14 @@ def _calculate(kind: str, left: Any, right: Any) -> Any:
     except (ZeroDivisionError, OverflowError):
         return UNKNOWN
     return UNKNOWN if abs(value) >= 10**MAX_DIGITS else value
+
+
+def show(value: Any) -> str:
+    """A value as a person would write it in a config."""
+    if value is UNKNOWN:
+        return "an unknown value"
+    if isinstance(value, str):
+        return value
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e16:
+        return str(int(value))
+    return json.dumps(value, ensure_ascii=False, default=str)

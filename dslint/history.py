@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from dslint.expression import show
 from dslint.releases import number
-from dslint.rules import show
 from dslint.schema import FOLDER
 
 

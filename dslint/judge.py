@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from dslint.errors import UsageError
 from dslint.finding import FileReport
 from dslint.lint import Options, all_findings, in_order, lint_releases, settled
-from dslint.settings import UsageError
 from dslint.settle import Plan, releases_of
 
 

@@ -16,11 +16,11 @@ from typing import Any
 
 from dslint.config import ACCELERATE, Config
 from dslint.document import Path, Place, dotted
-from dslint.expression import UNKNOWN, Tree, evaluate, ready
+from dslint.errors import UsageError
+from dslint.expression import UNKNOWN, Tree, evaluate, ready, show
 from dslint.facts import Facts, Item
 from dslint.finding import Finding, Fix
 from dslint.releases import holds
-from dslint.settings import UsageError
 
 COMPILED = FilePath(__file__).with_name("rules.json")
 
@@ -223,14 +223,3 @@ def render(template: Tree, scope: Scope) -> str:
     """A message with its placeholders filled."""
     shown = (part if isinstance(part, str) else show(evaluate(part, scope)) for part in template)
     return "".join(text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 3]}..." for text in shown)
-
-
-def show(value: Any) -> str:
-    """A value as a person would write it in a config."""
-    if value is UNKNOWN:
-        return "an unknown value"
-    if isinstance(value, str):
-        return value
-    if isinstance(value, float) and value.is_integer() and abs(value) < 1e16:
-        return str(int(value))
-    return json.dumps(value, ensure_ascii=False, default=str)

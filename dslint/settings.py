@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from dslint.errors import UsageError
 from dslint.releases import number
 
 if TYPE_CHECKING:
@@ -23,8 +24,7 @@ TRAINERS = ("raw", "hf", "accelerate", "lightning", "llamafactory", "axolotl", "
 """Who hands the config to DeepSpeed; raw: the user's own script does."""
 
 
-class UsageError(Exception):
-    """A request that cannot be carried out; the message is one line with the cure."""
+
 
 
 @dataclass(frozen=True, slots=True)

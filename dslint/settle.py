@@ -15,13 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from dslint import schema as schemas
+from dslint.errors import UsageError
 from dslint.installed import installed_release
 from dslint.lint import Options, chosen
 from dslint.memory import arguments as fitting
 from dslint.releases import number
 from dslint.repository import asked_release
 from dslint.rules import Rule, load, no_such_rule
-from dslint.settings import FILE_KEYS, KEYS, Settings, UsageError, nearest, read
+from dslint.settings import FILE_KEYS, KEYS, Settings, nearest, read
 
 DEFAULTS: dict[str, Any] = {"fail_on": "error", "select": (), "ignore": (), "severity": {}, "rules": ()}
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dslint.config import Config
 from dslint.document import Path, dotted
-from dslint.expression import UNKNOWN
+from dslint.expression import UNKNOWN, show
 from dslint.report.escape import line_head, visible
-from dslint.rules import show
 from dslint.trainers import NAMES
 
 _ORIGIN = {

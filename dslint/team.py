@@ -13,6 +13,7 @@ from typing import Any
 
 from dslint.config import schema_at
 from dslint.document import dotted
+from dslint.errors import UsageError
 from dslint.examples import failure
 from dslint.expression import paths
 from dslint.facts import REGISTRY
@@ -23,7 +24,6 @@ from dslint.rulefile import SUFFIXES, RuleFileError, compile_rule, read
 from dslint.rules import TARGET, Rule, from_data
 from dslint.schema import load as schema_of
 from dslint.schema import newest
-from dslint.settings import UsageError
 from dslint.suggest import nearest
 from dslint.trainers.accelerate import BLOCK, TOP
 

@@ -14,13 +14,13 @@ from typing import Any
 
 from dslint.config import Config
 from dslint.document import Path, dotted
-from dslint.expression import UNKNOWN
+from dslint.expression import UNKNOWN, show
 from dslint.finding import FileReport, Finding
 from dslint.fixing.build import fix_of
 from dslint.fixing.changes import Set
 from dslint.history import story
 from dslint.lint import Options, all_findings, in_order, prepare
-from dslint.rules import Rule, emit, show
+from dslint.rules import Rule, emit
 
 MOVED = "moved-default"
 

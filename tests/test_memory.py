@@ -14,13 +14,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dslint.errors import UsageError
 from dslint.memory.communication import speed, traffic
 from dslint.memory.hardware import GIB, card, gpu, gpus, link, links, size
 from dslint.memory.job import CPU, NONE, NVME, Job, loss_bytes
 from dslint.memory.models import model
 from dslint.memory.predict import CANNOT, FITS, PHASES, predict
 from dslint.memory.states import states
-from dslint.settings import UsageError
 
 ROOT = Path(__file__).resolve().parent.parent
 LLAMA = model("llama-7b")

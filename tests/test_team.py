@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 
 from dslint import schema as schemas
 from dslint.cli import main
+from dslint.errors import UsageError
 from dslint.examples import failure
 from dslint.finding import FileReport
 from dslint.links import OURS
 from dslint.lint import Options, lint
 from dslint.rulefile import MAX_BYTES, SOURCES, RuleFileError, compile_rule, data_of, read
 from dslint.rules import Rule, load
-from dslint.settings import UsageError
 from dslint.team import load as team_rules
 from dslint.team import rule_of, unknown_names
 

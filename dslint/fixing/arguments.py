@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from dslint.settings import UsageError
+from dslint.errors import UsageError
 
 
 def add(parser: argparse.ArgumentParser) -> None:

@@ -119,7 +119,7 @@ def in_words(changes: tuple[Change, ...]) -> str:
 
 def _words(change: Change) -> str:
     from dslint.document import dotted
-    from dslint.rules import show
+    from dslint.expression import show
 
     if isinstance(change, Set):
         value = f'"{change.value}"' if isinstance(change.value, str) else show(change.value)

@@ -14,7 +14,7 @@ from dslint.expression import UNKNOWN
 from dslint.finding import Fix
 from dslint.fixing.build import fix_of
 from dslint.fixing.changes import Change, Move, Remove, Rename, Set
-from dslint.keys import meant
+from dslint.kinds import meant
 from dslint.schema import Schema
 from dslint.suggest import distance
 

@@ -6,11 +6,11 @@ from typing import Any
 
 from dslint.config import ACCELERATE, Config
 from dslint.document import Path
-from dslint.expression import UNKNOWN, Tree, evaluate
+from dslint.expression import UNKNOWN, Tree, evaluate, show
 from dslint.finding import Fix
 from dslint.fixing.build import fix_of
 from dslint.fixing.changes import Change, Move, Remove, Rename, Set
-from dslint.rules import MAX_SHOWN, Scope, render, show, split
+from dslint.rules import MAX_SHOWN, Scope, render, split
 
 KINDS = ("move", "rename", "set", "remove")
 """In this order the changes of a rule are made."""

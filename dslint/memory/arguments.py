@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 
-from dslint.settings import UsageError
+from dslint.errors import UsageError
 
 FORMATS = ("html",)
 """Formats that only estimates have."""

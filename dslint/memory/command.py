@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from dslint.errors import UsageError
 from dslint.finding import Section
 from dslint.memory.hardware import link
 from dslint.memory.job import CPU, NONE, Job, loss_bytes
@@ -24,7 +25,6 @@ from dslint.memory.show import (
 from dslint.memory.workload import LORA_RANK, QUANTIZED_BYTES, Workload, lora_words
 from dslint.releases import number
 from dslint.report.escape import visible
-from dslint.settings import UsageError
 from dslint.trainers import HF_LIKE
 
 if TYPE_CHECKING:

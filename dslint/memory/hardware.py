@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from dslint.settings import UsageError
+from dslint.errors import UsageError
 
 GIB = 1 << 30
 TABLE = Path(__file__).with_name("hardware.json")

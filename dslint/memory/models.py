@@ -9,9 +9,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from dslint.errors import UsageError
 from dslint.memory.families import KNOWN, ShapeError, shape_of
 from dslint.memory.shapes import Shape
-from dslint.settings import UsageError
 
 TABLE = Path(__file__).with_name("models.json")
 MAX_BYTES = 1_000_000

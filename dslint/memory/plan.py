@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from dslint.config import Config
+from dslint.errors import UsageError
 from dslint.expression import UNKNOWN
 from dslint.facts.batch import Batch, resolve
 from dslint.memory.hardware import Link, link
 from dslint.memory.job import CPU, MOMENTS, NONE, NVME, Job, loss_bytes
 from dslint.memory.workload import LORA_RANK, QUANTIZED_BYTES, Workload, lora_words
-from dslint.settings import UsageError
 from dslint.trainers import HF_LIKE
 
 ZERO = "zero_optimization"

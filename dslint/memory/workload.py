@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from dslint.errors import UsageError
 from dslint.memory.hardware import Gpu, Link, card, gpu, link, size
 from dslint.memory.models import model
 from dslint.memory.shapes import EXPERT, Shape
-from dslint.settings import UsageError
 
 METHODS = ("full", "lora", "qlora")
 ATTENTION = ("flash", "eager")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from argparse import Action, Namespace
 from collections.abc import Mapping
 
-from dslint.settings import UsageError
+from dslint.errors import UsageError
 
 INSTALL = "--server needs the language server protocol: pip install 'deepspeed-lint[lsp]'"
 

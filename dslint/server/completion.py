@@ -17,7 +17,7 @@ from lsprotocol.types import (
 from dslint.config import schema_at
 from dslint.document import Document, Path, dotted
 from dslint.explain import key as key_of
-from dslint.keys import expectation, meant
+from dslint.kinds import expectation, meant
 from dslint.markdown import about_key
 from dslint.schema import Schema
 from dslint.server.judging import Verdict

@@ -7,14 +7,14 @@ from argparse import Action, Namespace
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from dslint.cli import related
 from dslint.config import Config
 from dslint.discover import SUFFIXES, YAML, is_config
+from dslint.errors import UsageError
 from dslint.finding import FileReport
+from dslint.inputs import related
 from dslint.judge import judged
 from dslint.lint import prepare
 from dslint.rules import Rule
-from dslint.settings import UsageError
 from dslint.settle import Settling
 
 MAX_TEXT = 2_000_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 
-from dslint.settings import UsageError
+from dslint.errors import UsageError
 
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _SIZE = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)\s*([kmgt]?)i?b?\Z", re.IGNORECASE | re.ASCII)

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from dslint.config import Config
+from dslint.errors import UsageError
 from dslint.finding import FileReport, Section
 from dslint.formats import read_bytes
 from dslint.lint import Options, chosen, configure, in_order, lint, prepare
 from dslint.rules import Rule
-from dslint.settings import UsageError
 from dslint.verify import text
 from dslint.verify.compare import Gates, Judge, memory_used, summarize
 from dslint.verify.diagnose import Failure, diagnose

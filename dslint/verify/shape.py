@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dslint.settings import UsageError
+from dslint.errors import UsageError
 from dslint.verify.plan import Shape
 
 

@@ -1,0 +1,124 @@
+"""What is linted: the files named or found, and what the files around them tell of their runs."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from dslint.discover import SUFFIXES, YAML, below, is_config, tells_more
+from dslint.errors import UsageError
+from dslint.lint import Options
+from dslint.settle import Settling
+
+Input = tuple[str, bytes]
+"""The name and the bytes of a file."""
+
+Work = tuple[str, bytes, list[Options]]
+"""A file with what it is judged for, once for each of its runs."""
+
+MAX_BYTES = 2_000_000
+"""Bytes read of a file: more than any config has that the reader does not refuse as too large."""
+
+MAX_SCRIPT = 1 << 18
+"""Bytes of a launch script that are read."""
+
+
+def gather(args: argparse.Namespace, settling: Settling) -> tuple[list[Input], list[str]]:
+    """The inputs, and a line about each that could not be had."""
+    inputs: list[Input] = []
+    cannot: list[str] = []
+    once = {path if path == "-" else os.path.normpath(path): path for path in reversed(args.paths)}
+    for path in list(reversed(once.values())) or ([] if args.hf_args else ["."]):
+        try:
+            if path == "-":
+                if sys.stdin is None:
+                    raise OSError("standard input is closed")
+                inputs.append((args.stdin_filename or "<stdin>", sys.stdin.buffer.read()))
+            elif os.path.isdir(path):
+                paths = (p for p in below(Path(path)) if readable(p) and not settling.leaves_out(str(p)))
+                found = ((str(p), head_of(p)) for p in paths)
+                configs = [(name, raw) for name, raw in found if is_config(name, raw)]
+                if not configs and args.paths and not args.filter:
+                    raise UsageError(nothing_found([path]))
+                inputs += configs
+            elif not (args.filter and settling.leaves_out(path)):
+                raw = head_of(Path(path))
+                if not args.filter or is_config(path, raw):
+                    inputs.append((path, raw))
+        except UsageError as error:
+            cannot.append(str(error))
+        except (OSError, ValueError) as error:
+            cannot.append(f"{path}: {getattr(error, 'strerror', None) or error}")
+    return inputs, cannot
+
+
+def related(args: argparse.Namespace, inputs: list[Input], settling: Settling) -> list[Work]:
+    """Each file with what to judge it for: once for every run that is known to name it, else once.
+
+    Files that an accelerate file or arguments of a run name are added.
+    """
+    folders = [path for path in args.paths or ["."] if os.path.isdir(path)]
+    if not args.hf_args and not folders and not any(tells_more(name, raw) for name, raw in inputs):
+        return [(name, raw, [settling.of(name).options]) for name, raw in inputs]
+    from dslint.project import STARTING, asked, plan, runs_among, runs_of
+
+    look = looking_below([".", *folders, *(os.path.dirname(name) or "." for name, _ in inputs)])
+    try:
+        if args.hf_args:
+            jobs = asked(inputs, runs_of(args.hf_args, Path(args.hf_args).read_bytes(), look), look)
+        else:
+            paths = (path for folder in folders if inputs for path in below(Path(folder), STARTING))
+            files = ((str(path), path.read_bytes()[:MAX_SCRIPT]) for path in paths if readable(path))
+            jobs = plan(inputs, runs_among(files, [name for name, _ in inputs], look), look)
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{args.hf_args}: {getattr(error, 'strerror', None) or error}") from None
+    return [
+        (
+            job.name,
+            job.raw,
+            [
+                replace(settling.of(job.name).options, launch=launch, companion=job.companion)
+                for launch in (job.launches or (None,))
+            ],
+        )
+        for job in jobs
+    ]
+
+
+def looking_below(folders: list[str]) -> Callable[[str], bytes | None]:
+    """Reads files that other files name: configs and arguments, by their suffix, that lie below here."""
+    roots = [os.path.realpath(folder) for folder in folders]
+
+    def look(path: str) -> bytes | None:
+        real = os.path.realpath(path)
+        if not path.lower().endswith((*SUFFIXES, *YAML)) or not any(
+            os.path.commonpath([root, real]) == root for root in roots
+        ):
+            return None
+        try:
+            return Path(real).read_bytes() if os.path.isfile(real) else None
+        except OSError:
+            return None
+
+    return look
+
+
+def head_of(path: Path) -> bytes:
+    """The bytes of a file, of a huge one only as many as tell that it is no config."""
+    with path.open("rb") as file:
+        return file.read(MAX_BYTES)
+
+
+def readable(path: Path) -> bool:
+    """Whether a file found in a directory can be read; a broken link or a device is passed over."""
+    return path.is_file() and os.access(path, os.R_OK)
+
+
+def nothing_found(paths: list[str]) -> str:
+    """What to say when there is nothing to lint."""
+    where = " or ".join(paths) if paths else "the current directory"
+    return f"no DeepSpeed config found below {where}; name the file: dslint path/to/ds_config.json"
