@@ -66,6 +66,7 @@ def job(row: Row) -> Job:
         "checkpointing": row["ckpt"] == "1",
         "eager": row["attn"] == "eager",
         "accumulation": int(cfg.get("gas", 1)),
+        "optimizer": row["optimizer"],
         "moments": {"lion": 1.0, "adagrad": 1.0, "muon": 1.0, "sgd": 0.0}.get(row["optimizer"], 2.0),
         "overlap_comm": bool(cfg.get("overlap_comm", int(row["stage"]) == 3)),
         "zero_init": bool(cfg.get("zero_init", True)),

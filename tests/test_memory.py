@@ -67,6 +67,15 @@ def test_offload_moves_states_to_the_host() -> None:
     assert host == pytest.approx(P * 18 / 8, rel=0.05)
 
 
+def test_muon_keeps_one_narrow_momentum_of_matrices() -> None:
+    rest = P - LLAMA.matrices
+    for stage in (2, 3):
+        s = states(job(stage=stage, optimizer="muon", moments=1.0))
+        assert s.moments == pytest.approx((2 * LLAMA.matrices + 8 * rest) / 8)
+    s = states(job(stage=2, optimizer="muon", moments=1.0, offload_optimizer=CPU))
+    assert s.host_moments == pytest.approx((4 * LLAMA.matrices + 8 * rest) / 8)
+
+
 def test_quantization_leaves_embeddings_in_16_bits() -> None:
     s = states(job(stage=2, method="qlora", trainable=40_000_000, frozen_bytes=0.52))
     assert s.weights == pytest.approx(0.52 * LLAMA.matrices + 2 * (P - LLAMA.matrices) + 2 * 40e6, rel=1e-6)

@@ -87,7 +87,7 @@ def _offload(job: Job) -> tuple[float, float]:
     if job.offload_optimizer != NONE and job.stage:
         host += e * ((2 * g - 1) * t / n + t / n)
         if job.offload_optimizer == NVME:
-            disk += 2 * (job.master_bytes + job.state_bytes * job.moments + 4) * t / n
+            disk += 2 * (job.master_bytes + job.state_per_parameter + 4) * t / n
     if job.offload_param != NONE:
         weights = e * job.shape.parameters / n
         host += 2 * g * weights

@@ -146,6 +146,19 @@ class Job:
         return self.accumulate_bytes or self.size
 
     @property
+    def state_per_parameter(self) -> float:
+        """Bytes of optimizer state a trainable parameter.
+
+        Muon keeps one momentum of a matrix, in the type of its gradient where it does not wait on the
+        host or without ZeRO, and Adam's two 32-bit moments of embeddings, head and vectors.
+        """
+        if self.optimizer != "muon":
+            return self.state_bytes * self.moments
+        matrices = self.shape.matrices / self.shape.parameters if self.method == "full" else 1.0
+        wide = self.stage == 0 or (self.stage < 3 and self.offload_optimizer != NONE)
+        return matrices * (4 if wide else self.gradient_bytes) + (1 - matrices) * 8
+
+    @property
     def shards(self) -> int:
         """Ranks that stage 3 splits states over: all, or a MiCS group."""
         return min(self.mics, self.gpus) if self.stage == 3 and self.mics > 0 else self.gpus

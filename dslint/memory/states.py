@@ -80,7 +80,7 @@ def _stage_0(job: Job) -> States:
     return States(
         weights=frozen(job) + e * t,
         master=wide,
-        moments=4 * job.moments * t,
+        moments=job.state_per_parameter * t,
         step_gradients=e * t,
         copies=wide,
         **_whole(job, e * t),
@@ -92,7 +92,7 @@ def _stages_1_2(job: Job) -> States:
     share = t / job.gpus
     many = job.accumulation > 1
     weights = frozen(job) + e * t
-    master, moments = job.master_bytes * share, job.state_bytes * job.moments * share
+    master, moments = job.master_bytes * share, job.state_per_parameter * share
     if job.bf16_optimizer:
         return States(
             weights=weights, master=master, moments=moments, accumulated=4 * t, fresh=e * t,
@@ -133,7 +133,7 @@ def _stage_3(job: Job) -> States:
     t, e, n, ga = job.trained, job.size, job.shards, job.gradient_bytes
     share = t / n
     weights = e * share + frozen(job) / n
-    master, moments = job.master_bytes * share, job.state_bytes * job.moments * share
+    master, moments = job.master_bytes * share, job.state_per_parameter * share
     grads = ga * share
     chunk = min(job.sub_group, share)
     placed = {
