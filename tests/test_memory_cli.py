@@ -77,6 +77,27 @@ def test_a_run_that_cannot_fit_is_an_error_with_its_cure(
     assert code == 1 and "error[DS701]" in out and "cannot fit" in out and "to make it fit: " in out
 
 
+@pytest.mark.parametrize(
+    "model, gpus, memory, stage, code, reason",
+    [
+        ("chatglm2-6b", "8", "18GB", 1, "DS701", r"at the very least 36\.3 GiB a GPU \(gradients 13\.1"),
+        ("chatglm2-6b", "8", "12GB", 2, "DS703", r"11\.6 GiB, 12\.6 with the CUDA context, .* 11\.8 GiB"),
+        ("llama-7b", "1", "48GB", 3, "DS701", r"at the very least 107 GiB a GPU \(optimizer states 50\.2"),
+        ("llama-2-70b", "8", "80GB", 2, "DS703", r"128 GiB, .* no number of GPUs changes that"),
+        ("llama-2-70b", "512", "80GB", 2, "DS703", r"128 GiB, .* no number of GPUs changes that"),
+    ],
+)
+def test_figures_that_cannot_be_are_refused_with_the_reason(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, model: str, gpus: str, memory: str, stage: int,
+    code: str, reason: str,
+) -> None:  # fmt: skip
+    path = tmp_path / "ds.json"
+    path.write_text(json.dumps({**CONFIG, "zero_optimization": {"stage": stage}}))
+    flags = ("--model", model, "--gpus", gpus, "--gpu-memory", memory, "--method", "full")
+    exit_code, out, _ = run(capsys, *flags, str(path))
+    assert exit_code == 1 and f"error[{code}]" in out and re.search(reason, out)
+
+
 def test_side_by_side(capsys: pytest.CaptureFixture[str], config: str) -> None:
     _, out, _ = run(capsys, "--estimate", "--gpus", "1,2,4,8", *TARGET[:2], *TARGET[4:], config)
     assert [line.split()[0] for line in out.splitlines() if re.match(r"  \d+ GPU", line)] == [

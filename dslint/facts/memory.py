@@ -115,12 +115,15 @@ def weights_exceed_card(config: Config) -> Any:
 
 @fact
 def weights_alone(config: Config) -> Any:
-    """The weights and the card in words: "the weights alone take 128 GiB of the 79.2 GiB of a100-80gb"."""
+    """The weights and the card in words: "128 GiB, 129 with the CUDA context, and each GPU has ..."."""
     estimate = _least(config)
     if estimate is None:
         return UNKNOWN
     weights = estimate.items["init"]["weights"]
-    return f"{_number(weights)} GiB, and each GPU has the {_card(estimate.job)}"
+    whole = _number(weights + estimate.outside)
+    return (
+        f"{_number(weights)} GiB, {whole} with the CUDA context, and each GPU has the {_card(estimate.job)}"
+    )
 
 
 @fact
