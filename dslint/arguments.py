@@ -118,7 +118,13 @@ def arguments() -> Parser:
         metavar="FORMAT",
         help=f"{', '.join(FORMATS)} (default: text; github under GitHub Actions); html for --estimate",
     )
-    out.add_argument("--output", metavar="FILE", help="write the report there instead of standard output")
+    out.add_argument(
+        "--output",
+        action="append",
+        metavar="[FORMAT=]FILE",
+        help="write the report there instead of standard output; with a format, as well as there, and as "
+        "often as you like: --output sarif=dslint.sarif --output junit=dslint.xml",
+    )
     out.add_argument(
         "--color",
         choices=("auto", "always", "never"),
@@ -133,7 +139,11 @@ def arguments() -> Parser:
         help="of the files given, lint only DeepSpeed configs, by name and content (for hooks)",
     )
     files.add_argument("--stdin-filename", metavar="NAME", help="the name to report standard input under")
-    kept = p.add_argument_group("settings (dslint.toml, or [tool.dslint] in pyproject.toml)")
+    kept = p.add_argument_group("settings (dslint.toml, or [tool.dslint] in pyproject.toml) and baselines")
+    kept.add_argument(
+        "--baseline", metavar="FILE", help="report only what this file does not know, and what is stale in it"
+    )
+    kept.add_argument("--write-baseline", metavar="FILE", help="write all findings there, and report none")
     kept.add_argument("--config", metavar="FILE", help="use this settings file, for all files")
     kept.add_argument(
         "--isolated", action="store_true", help="ignore settings files, and what the repository locks or pins"

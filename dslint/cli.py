@@ -6,13 +6,12 @@ Exit codes: 0 no finding at or above --fail-on; 1 such findings; 2 the job could
 from __future__ import annotations
 
 import argparse
-import contextlib
 import gc
 import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from dslint import schema as schemas
 from dslint.arguments import arguments
@@ -21,9 +20,10 @@ from dslint.finding import FileReport, at_least
 from dslint.fixing import arguments as fixing
 from dslint.inputs import Input, Work, gather, nothing_found, related
 from dslint.judge import judged
-from dslint.lint import Options, prepare
+from dslint.lint import Options, codes_heard, prepare
 from dslint.memory import arguments as fitting
-from dslint.report import renderer
+from dslint.publish import complain, publish, save, write, written_files
+from dslint.publish import settle as settle_outputs
 from dslint.rules import Rule, load
 from dslint.settle import Settling, show
 from dslint.verify import arguments as verifying
@@ -36,6 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         parser = arguments()
         args = parser.parse_intermixed_args(argv)
+        settle_outputs(args)
         if args.server:
             from dslint.server import serve
 
@@ -68,13 +69,6 @@ def entry() -> NoReturn:
     sys.exit(main())
 
 
-def complain(message: str) -> None:
-    """One line on standard error, with nothing in it that a terminal would obey."""
-    safe = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in message)
-    with contextlib.suppress(OSError):  # nobody is left to tell
-        write(sys.stderr, f"dslint: {safe}\n")
-
-
 def run(settling: Settling) -> int:
     """Carries out parsed arguments."""
     if settling.flags.test_rules:
@@ -86,6 +80,8 @@ def run(settling: Settling) -> int:
         fitting.check(plan.args)
     verifying.check(args)
     fixing.check(args)
+    if settling.flags.baseline and args.write_baseline:
+        raise UsageError("give one of --baseline and --write-baseline")
     if args.show_settings:
         return say("\n".join(show(plan, path) for path, plan in plans.items()))
     if args.explain:
@@ -101,8 +97,10 @@ def run(settling: Settling) -> int:
     if args.recommend:
         return recommended(args, options, settling)
     inputs, failed = inputs_of(args, settling)
-    if args.output and any(same_file(args.output, name) for name, _ in inputs):
-        raise UsageError(f"--output {args.output} would replace the config that is linted")
+    for flag, files in (("--output", written_files(args)), ("--write-baseline", [args.write_baseline])):
+        for file in filter(None, files):
+            if any(same_file(file, name) for name, _ in inputs):
+                raise UsageError(f"{flag} {file} would replace the config that is linted")
     work = related(args, inputs, settling)
     if args.show_config:
         from dslint.show import show_config
@@ -127,6 +125,9 @@ def run(settling: Settling) -> int:
         for report, (name, raw, targets) in zip(reports, work, strict=True):
             counts = settling.of(name).args.gpu_counts
             report.sections.append(section(prepare(raw, name, targets[0]), counts, args.stages))
+    if args.write_baseline:
+        return FAILED if write_baseline(args.write_baseline, reports) or failed else CLEAN
+    minus_baselines(settling, reports)
     if reports or not args.verify:  # inside a job only the first rank reports
         failed = publish(args, reports) or failed
     found = any(
@@ -155,6 +156,36 @@ def tested(folder: str) -> int:
         say("".join(f"{line_head(visible(line))}\n" for line in trial.lines))
         passed = passed and trial.passed
     return CLEAN if passed else FOUND
+
+
+def minus_baselines(settling: Settling, reports: list[FileReport]) -> None:
+    """Takes what baselines know out of the findings, and tells what is stale in them."""
+    used: dict[str, Any] = {}
+    for report in reports:
+        plan = settling.of(report.document.name)
+        path = plan.args.baseline
+        if path:
+            from dslint.baseline import Baseline, read
+
+            if path not in used:
+                used[path] = Baseline(path, read(path))
+            used[path].apply(report, codes_heard(plan.rules, plan.options))
+    for baseline in used.values():
+        if stale := baseline.complaint():
+            complain(stale)
+
+
+def write_baseline(path: str, reports: list[FileReport]) -> bool:
+    """Carries out `--write-baseline`; True when it could not be written."""
+    from dslint.baseline import read, text
+
+    known = read(path) if os.path.exists(path) else {}
+    failed = save(path, text(path, reports, known))
+    if not failed:
+        found = sum(len(report.findings) for report in reports)
+        many = "1 finding is" if found == 1 else f"{found} findings are"
+        complain(f"{path}: {many} known from now on; use it with --baseline {path}")
+    return failed
 
 
 def same_file(one: str, other: str) -> bool:
@@ -257,51 +288,3 @@ def say(text: str) -> int:
     """Prints a text as it is."""
     write(sys.stdout, text)
     return CLEAN
-
-
-def write(stream: object, text: str) -> None:
-    """Writes UTF-8 whatever the locale says. Raises OSError, also where the caller closed the stream."""
-    if stream is None:
-        raise OSError("the stream is closed")
-    buffer = getattr(stream, "buffer", None)
-    data = text.encode("utf-8", "backslashreplace")
-    if buffer is None:
-        stream.write(data.decode("utf-8"))  # type: ignore[attr-defined]
-    else:
-        buffer.write(data)
-        buffer.flush()
-
-
-def publish(args: argparse.Namespace, reports: list[FileReport]) -> bool:
-    """Writes the report; True when it could not be written."""
-    name = args.format or ("github" if os.environ.get("GITHUB_ACTIONS") == "true" else "text")
-    color = args.color == "always" or (args.color == "auto" and not args.output and wants_color())
-    if name in fitting.FORMATS:
-        from dslint.memory.page import render
-
-        text = render(reports)
-    else:
-        text = renderer(name)(reports, color=color)
-    if not args.output:
-        write(sys.stderr if args.fix and "-" in args.paths else sys.stdout, text)
-        return False
-    return save(args.output, text)
-
-
-def save(name: str, text: str) -> bool:
-    """Writes a file; True when it could not be written."""
-    try:
-        Path(name).write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
-    except (OSError, ValueError) as error:
-        complain(f"{name}: {getattr(error, 'strerror', None) or error}")
-        return True
-    return False
-
-
-def wants_color() -> bool:
-    """Colour on a terminal that understands it, unless NO_COLOR is set; FORCE_COLOR asks for it anywhere."""
-    if os.environ.get("NO_COLOR"):
-        return False
-    if os.environ.get("FORCE_COLOR"):
-        return True
-    return sys.stdout is not None and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"

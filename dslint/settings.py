@@ -89,6 +89,7 @@ FILE_KEYS: Final[dict[str, str]] = {
 KEYS: Final[dict[str, str]] = {
     **FILE_KEYS,
     "rules": WORDS,  # folders of a team's own rules
+    "baseline": TEXT,
     "exclude": WORDS,
 }
 """All settings, and what they take."""

@@ -87,7 +87,7 @@ def test_exit_codes(capsys: pytest.CaptureFixture[str], config: Any, flags: list
         (["ds.json", "--output", "ds.json"], "would replace the config"),
         (["ds.json", "--deepspeed", "0.19.8 foo"], "'0.19.8 foo' is not a DeepSpeed release"),
         (["missing.json", "--show-config"], "missing.json: No such file or directory"),
-        (["a\x1b[31m\n::error::b.json"], "a\\x1b[31m\\n::error::b.json"),
+        (["a\x1b[31m\n::error::b.json"], "a\\u001b[31m\\n::error::b.json"),
         (["a\x00b.json"], "null"),
     ],
     ids=lambda value: " ".join(value)[:40] if isinstance(value, list) else None,

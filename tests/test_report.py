@@ -431,7 +431,7 @@ def test_long_messages_are_cut() -> None:
 
 
 def test_unknown_format() -> None:
-    with pytest.raises(ValueError, match="unknown format 'xml'; known: text, concise, json, github"):
+    with pytest.raises(ValueError, match="unknown format 'xml'; known: text, concise, json, github, sarif"):
         renderer("xml")
 
 

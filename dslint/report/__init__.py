@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from dslint.finding import FileReport
 
-FORMATS = ("text", "concise", "json", "github")
+FORMATS = ("text", "concise", "json", "github", "sarif", "gitlab", "junit", "rdjson")
 """Names that `--format` takes; each is a module of this package."""
 
 
