@@ -172,17 +172,25 @@ def _matches(glob: str, names: list[str]) -> bool:
     return False
 
 
-def nearest(folder: str) -> Settings | None:
-    """The settings of the nearest file above a folder, up to the root of its repository."""
-    while True:
-        for name in NAMES:
-            found = read(os.path.join(folder, name))
-            if found is not None:
-                return found
+def nearest(folder: str, known: dict[str, Settings | None] | None = None) -> Settings | None:
+    """The settings of the nearest file above a folder, up to the root of its repository.
+
+    `known` are the folders that were looked at before; those passed on the way are added.
+    """
+    known = {} if known is None else known
+    passed: list[str] = []
+    found: Settings | None = None
+    while folder not in known:
+        passed.append(folder)
+        found = next(filter(None, (read(os.path.join(folder, name)) for name in NAMES)), None)
         above = os.path.dirname(folder)
-        if above == folder or os.path.exists(os.path.join(folder, ".git")):
-            return None
+        if found is not None or above == folder or os.path.exists(os.path.join(folder, ".git")):
+            break
         folder = above
+    else:
+        found = known[folder]
+    known.update(dict.fromkeys(passed, found))
+    return found
 
 
 def read(path: str, folder: str | None = None) -> Settings | None:

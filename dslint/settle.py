@@ -64,9 +64,7 @@ class Settling:
             folder = os.getcwd() if folder is None else os.path.abspath(folder)
         except FileNotFoundError:  # the current directory is gone
             return None
-        if folder not in self._above:
-            self._above[folder] = nearest(folder)
-        return self._above[folder]
+        return nearest(folder, self._above)
 
     def settings_for(self, name: str) -> Settings | None:
         """The settings that hold for a file."""
@@ -238,7 +236,7 @@ def show(plan: Plan, name: str) -> str:
     from dslint.report.escape import line_head, visible
 
     lines = [f"# {name}" if name else "# the run"]
-    for key in KEYS if not name else FILE_KEYS:
+    for key in KEYS:
         value = getattr(plan.args, key.replace("-", "_"))
         origin = plan.origins.get(key, "default")
         if key == "deepspeed":
