@@ -89,6 +89,11 @@ def _book(rules: list[Rule], options: Options) -> _Book:
     return book
 
 
+def codes_heard(rules: list[Rule], options: Options) -> set[str]:
+    """The codes of the rules that the options ask for."""
+    return _book(rules, options).codes
+
+
 def lint(raw: bytes, name: str, options: Options, rules: list[Rule]) -> FileReport:
     """Everything there is to say about one file."""
     return settled(all_findings(raw, name, options, rules), raw, [options], rules)
