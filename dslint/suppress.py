@@ -93,7 +93,7 @@ def suppress(
         one.rule = by_name.get(one.word)
     base = dotted(document.base)
     kept: list[Finding] = []
-    broken = document.root is None or any(finding.phase == "load" for finding in report.findings)
+    broken = document.root is None or _half(document, report.findings)
     for finding in report.findings:
         covering = [one for one in written.suppressions if one.covers(finding, base)]
         for one in covering:
@@ -106,6 +106,14 @@ def suppress(
     codes = {rule.code for rule in heard}
     about = [finding for finding in _about(written, by_name, broken, codes, configs) if finding.code in codes]
     report.findings = kept + about
+
+
+def _half(document: Document, findings: Iterable[Finding]) -> bool:
+    """Whether the file could not be read to its end, so that rules were not asked about it."""
+    from dslint.lint import WHOLE
+
+    whole = not document.problems and all(departure.rule in WHOLE for departure in document.departures)
+    return not whole and any(finding.phase == "load" for finding in findings)
 
 
 def _about(

@@ -130,6 +130,7 @@ def test_accelerates_own_file_is_suppressed_by_comment_only() -> None:
 def test_a_strict_reader_still_refuses_the_comment() -> None:
     text = "{%s // dslint: ignore[DS102] why\n}" % TYPOS
     assert "DS020" in codes(report(text, trainer="hf"))
+    assert "DS015" in codes(report(text.replace("DS102", "DS101"), trainer="hf"))
     clean = report('{%s, "dslint": {"ignore": {"DS102": "why"}}}' % TYPOS, trainer="hf")
     assert "DS102" not in codes(clean) and "DS020" not in codes(clean)
 
