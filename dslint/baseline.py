@@ -15,8 +15,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from dslint.errors import UsageError
 from dslint.finding import FileReport, Finding, Suppressed
-from dslint.settings import UsageError, relative
+from dslint.settings import relative
 
 VERSION = 1
 MAX_BYTES = 50_000_000

@@ -10,10 +10,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from dslint.errors import UsageError
 from dslint.finding import FileReport
 from dslint.memory.arguments import FORMATS as ESTIMATE_FORMATS
 from dslint.report import FORMATS, renderer
-from dslint.settings import UsageError
 
 _NAMED = re.compile(r"([a-z]+)=(.+)\Z", re.DOTALL)
 

@@ -24,9 +24,6 @@ TRAINERS = ("raw", "hf", "accelerate", "lightning", "llamafactory", "axolotl", "
 """Who hands the config to DeepSpeed; raw: the user's own script does."""
 
 
-
-
-
 @dataclass(frozen=True, slots=True)
 class Target:
     """What a config is judged for.
