@@ -83,7 +83,7 @@ def run(settling: Settling) -> int:
         raise UsageError("give one of --baseline and --write-baseline")
     if args.show_settings:
         return say("\n".join(show(plan, path) for path, plan in plans.items()))
-    if args.explain:
+    if args.explain is not None:
         from dslint.explain import explain
 
         return say(explain(args.explain, rules, options.release))

@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from dslint.expression import show
@@ -58,7 +60,8 @@ class Story:
         lines += [
             f"{release}: default {_value(old)} became {_value(new)}" for release, old, new in self.defaults
         ]
-        lines += [f"{release}: {text}" for release, text in self.constraints]
+        for release, texts in groupby(self.constraints, key=itemgetter(0)):
+            lines.append(f"{release}: " + ", ".join(text for _, text in texts))
         return lines
 
 

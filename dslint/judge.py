@@ -8,6 +8,7 @@ from dataclasses import replace
 from dslint.errors import UsageError
 from dslint.finding import FileReport
 from dslint.lint import Options, all_findings, in_order, lint_releases, settled
+from dslint.releases import number
 from dslint.settle import Plan, releases_of
 
 
@@ -29,6 +30,11 @@ def _findings(plan: Plan, raw: bytes, name: str, options: Options) -> FileReport
         old = releases_of(plan.args.upgrade_from, "--upgrade-from")
         if len(old) > 1 or len(plan.releases) > 1:
             raise UsageError("--upgrade-from goes from one release to one release")
+        if number(old[0]) >= number(options.release):
+            raise UsageError(
+                f"--upgrade-from {old[0]} is not older than {options.release}, the release to judge for; "
+                "give the newer one with --deepspeed"
+            )
         return upgrade(raw, name, options, plan.rules, old[0])
     if len(plan.releases) > 1:
         return lint_releases(raw, name, options, plan.rules, plan.releases)

@@ -19,7 +19,7 @@ from dslint.errors import UsageError
 from dslint.installed import installed_release
 from dslint.lint import Options, chosen
 from dslint.memory import arguments as fitting
-from dslint.releases import number
+from dslint.releases import holds, number
 from dslint.repository import asked_release
 from dslint.rules import Rule, load, no_such_rule
 from dslint.settings import FILE_KEYS, KEYS, Settings, nearest, read
@@ -196,25 +196,40 @@ def _blamed(error: UsageError, args: argparse.Namespace, origins: Mapping[str, s
 
 def target_releases(asked: str | None, where: str, isolated: bool) -> tuple[list[str], str]:
     """The releases to judge for, oldest first, and why these."""
-    oldest = next(iter(schemas.index()))
+    releases, reason = _target_releases(asked, where, isolated)
+    newest = schemas.newest()
+    if number(releases[-1]) <= number(newest):
+        return releases, reason
+    note = f"newer than {newest}, the newest release known here, and judged like it"
+    return releases, note if reason == "given" else f"{reason}; {note}"
+
+
+def _target_releases(asked: str | None, where: str, isolated: bool) -> tuple[list[str], str]:
     if asked is not None:
         return releases_of(asked, where), "given" if where.startswith("--") else where
     try:
         named = None if isolated else asked_release(Path.cwd())
     except FileNotFoundError:  # the current directory is gone
         named = None
-    if named is not None:
+    if named is not None and named[0][0].isdigit():
         return releases_of(*named), named[1]
+    spec, file = named or ("", "")
+    known = list(schemas.index())
     installed = installed_release(sys.path)
-    if installed is not None and number(installed) >= number(oldest):
+    if installed is not None and number(installed) >= number(known[0]) and holds(spec, installed):
         return [installed], "installed"
-    return [schemas.newest()], "newest known"
+    allowed = [release for release in known if holds(spec, release)]
+    if spec and allowed:
+        return allowed[-1:], f"the newest that {file} allows"
+    return known[-1:], "newest known" + (f", for no known one is {spec} ({file})" if spec else "")
 
 
 def releases_of(text: str, where: str) -> list[str]:
     """The releases that "0.16.4" or "0.14.4..0.19.8" means. Raises UsageError, which names `where`."""
     known = list(schemas.index())
     first, dots, last = text.partition("..")
+    if dots and not (first and last):
+        raise UsageError(f"{where}: {text} is half a range; write both ends, such as {known[0]}..{known[-1]}")
     try:
         low, high = number(first), number(last if dots else first)
     except ValueError as error:
@@ -223,6 +238,8 @@ def releases_of(text: str, where: str) -> list[str]:
         raise UsageError(f"{where}: DeepSpeed releases before {known[0]} are not known")
     if not dots:
         return [first]
+    if low > high:
+        raise UsageError(f"{where}: the range {text} is empty; write the older release first")
     within = [release for release in known if low <= number(release) <= high]
     if not within:
         raise UsageError(f"{where}: no known DeepSpeed release lies in {text}; they go up to {known[-1]}")

@@ -1,8 +1,8 @@
 """`--upgrade-from`: what changes for one file between two DeepSpeed releases.
 
 Three kinds of finding: what the new release says and the old one did not (crashes, keys that are no
-longer read), and defaults the file silently relied on that moved. Findings of both releases are left
-to an ordinary run.
+longer read), and defaults the file silently relied on that moved. Findings of both releases, and advice,
+are left to an ordinary run.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def upgrade(raw: bytes, name: str, options: Options, rules: list[Rule], old: str
     findings = [
         as_before(finding, options.release)
         for finding in after.findings
-        if (finding.code, finding.key) not in known
+        if (finding.code, finding.key) not in known and finding.severity != "info"
     ]
     rule = next(rule for rule in rules if rule.name == MOVED)
     new_config, old_config = prepare(raw, name, options), prepare(raw, name, replace(options, release=old))
@@ -61,18 +61,38 @@ def moved_defaults(rule: Rule, old: Config, new: Config) -> Iterator[Finding]:
             continue
         if {old.origin(path).kind, new.origin(path).kind} - {"default", "dropped", "derived"}:
             continue
-        written = new.file_path(path)
-        place = new.document.nearest(written)
-        message = (
-            f"{dotted(path)} is not given, and its default changed from {show_json(was)} in "
-            f"{old.target.release} to {show_json(now)} in {new.target.release}"
-        )
-        home = dotted(path[:-1]) or "the top level"
-        cure = f"add {json.dumps(path[-1])}: {show_json(was)} to {home} to keep the old behaviour"
-        fix = None
-        if was is not None and new.document.config is None:
-            fix = fix_of(new.document, [Set(written, was)], True)
-        yield emit(rule, place, dotted(written), message, cure, fix)
+        yield _moved(rule, old, new, path, was, now)
+    for section, word, entry in PARAMETERS:
+        tables = [config.schema.get("properties", {}).get(section, {}).get(word, {}) for config in (old, new)]
+        kind = new.value((section, "type"))
+        kind = kind.lower() if word == "x-optimizers" and isinstance(kind, str) else kind
+        if not isinstance(kind, str) or not all(isinstance(table.get(kind), dict) for table in tables):
+            continue
+        before, after = (table[kind].get(entry, {}) for table in tables)
+        for name, was in before.items():
+            path = (section, "params", name)
+            if name in after and not same(was, after[name]) and not new.has(path):
+                yield _moved(rule, old, new, path, was, after[name])
+
+
+PARAMETERS = (("optimizer", "x-optimizers", "defaults"), ("scheduler", "x-schedulers", "params"))
+"""Where a schema has the defaults of the parameters of each type of a section."""
+
+
+def _moved(rule: Rule, old: Config, new: Config, path: Path, was: Any, now: Any) -> Finding:
+    """The finding that a default moved from `was` to `now`, with the line that keeps the old one."""
+    written = new.file_path(path)
+    place = new.document.nearest(written)
+    message = (
+        f"{dotted(path)} is not given, and its default changed from {show_json(was)} in "
+        f"{old.target.release} to {show_json(now)} in {new.target.release}"
+    )
+    home = dotted(path[:-1]) or "the top level"
+    cure = f"add {json.dumps(path[-1])}: {show_json(was)} to {home} to keep the old behaviour"
+    fix = None
+    if was is not None and new.document.config is None:
+        fix = fix_of(new.document, [Set(written, was)], True)
+    return emit(rule, place, dotted(written), message, cure, fix)
 
 
 def relied_on(config: Config, path: Path) -> bool:

@@ -172,6 +172,7 @@ def test_json_report_follows_the_contract(capsys: pytest.CaptureFixture[str]) ->
         "deepspeed": "0.19.8",
         "trainer": "raw",
         "gpus": 8,
+        "deepspeed_reason": "given",
     }
     finding = next(f for f in file["findings"] if f["code"] == "DS107")
     assert {k: finding[k] for k in ("code", "name", "severity", "phase", "key", "line", "column")} == {

@@ -236,7 +236,7 @@ class TestJson:
         report = json.loads(show("json", sample()))
         assert list(report) == ["dslint", "files"] and report["dslint"] == __version__
         first, second = report["files"]
-        assert list(first) == ["path", "deepspeed", "trainer", "gpus", "findings"]
+        assert list(first) == ["path", "deepspeed", "trainer", "gpus", "findings", "deepspeed_reason"]
         assert (first["path"], first["deepspeed"], first["trainer"], first["gpus"]) == (
             "ds.json",
             "0.19.8",
@@ -274,7 +274,8 @@ class TestJson:
         output = show("json", sample()[1:])
         assert output == (
             f'{{"dslint": "{__version__}", "files": [\n'
-            '{"path": "ok.json", "deepspeed": "0.19.8", "trainer": "raw", "gpus": null, "findings": []}\n]}\n'
+            '{"path": "ok.json", "deepspeed": "0.19.8", "trainer": "raw", "gpus": null, "findings": [], '
+            '"deepspeed_reason": "installed"}\n]}\n'
         )
         assert show("json", []) == f'{{"dslint": "{__version__}", "files": []}}\n'
         assert len(show("json", sample()).splitlines()) == 7

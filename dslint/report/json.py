@@ -4,7 +4,7 @@
     {"path": "ds.json", "deepspeed": "0.19.8", "trainer": "raw", "gpus": null, "findings": [
     {"code": "DS401", "name": ..., "severity": ..., "phase": ..., "message": ..., "key": ...,
      "line": 4, "column": 5, "end_line": 4, "end_column": 20, "fix": null, "help": ..., "releases": ...,
-     "url": ...}]}
+     "url": ...}], "deepspeed_reason": "locked in uv.lock"}
     ]}
 
 A file of which something is suppressed also has "suppressed": the same of each such finding, with its
@@ -50,7 +50,8 @@ def _file(report: FileReport) -> str:
     )
     suppressed = f',\n"suppressed": [{_lines(hidden)}]' if hidden else ""
     sections = "".join(f",\n{dumps(s.name)}: {dumps(s.data)}" for s in report.sections)
-    return f'{dumps(head)[:-1]}, "findings": [{_lines(findings)}]{suppressed}{sections}}}'
+    reason = f', "deepspeed_reason": {dumps(target.release_reason)}'
+    return f'{dumps(head)[:-1]}, "findings": [{_lines(findings)}]{suppressed}{sections}{reason}}}'
 
 
 def _finding(document: Document, finding: Finding) -> dict[str, Any]:
