@@ -2,7 +2,8 @@
 
     python schemas/build.py 0.19.9            add or remake one release (or several)
     python schemas/build.py --all             remake every known release
-    python schemas/build.py --check 0.19.8    exit 1 when the committed schema is not what this makes
+    python schemas/build.py --check           exit 1 when the committed schema of the installed release,
+                                              or of the one named, is not what this makes
 
 Needs torch (a CPU build will do), pip, setuptools, wheel and what the newest DeepSpeed needs at
 import. A release that is not installed is installed into a cache folder (--cache), without its
@@ -83,7 +84,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Make the schemas of this folder from DeepSpeed itself.")
     parser.add_argument("release", nargs="*", help="releases to add or remake")
     parser.add_argument("--all", action="store_true", help="every known release")
-    parser.add_argument("--check", metavar="RELEASE", help="compare only; exit 1 on a difference")
+    parser.add_argument(
+        "--check",
+        metavar="RELEASE",
+        nargs="?",
+        const=releases.installed() or "",
+        help="compare only, the installed release where none is named; exit 1 on a difference",
+    )
     parser.add_argument(
         "--history", action="store_true", help="only remake history.json from the stored schemas"
     )
@@ -97,6 +104,8 @@ def main(arguments: list[str] | None = None) -> int:
     if options.history:
         store(stored)
         return 0
+    if options.check == "":
+        parser.error("--check: no DeepSpeed is installed; name a release")
     if options.check:
         answer = releases.ask(options.check, options.cache)
         return check(options.check, answer["schema"], stored)

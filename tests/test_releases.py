@@ -248,3 +248,19 @@ def test_moved_defaults_of_a_scheduler() -> None:
     }
     config["scheduler"]["params"]["warmup_max_lr"] = 0.01
     assert moved(config, "0.17.1", "0.17.2") == {}
+
+
+# Both sides of a change
+
+BOUNDARIES = Path(__file__).with_name("boundaries.jsonl")
+"""What DeepSpeedConfig did on one rank ("ok" or the exception), in the releases on both sides of a change."""
+
+
+@pytest.mark.parametrize("line", BOUNDARIES.read_text(encoding="utf-8").splitlines())
+def test_rules_hold_in_their_releases(line: str) -> None:
+    case = json.loads(line)
+    raw = json.dumps(case["config"]).encode()
+    for release, verdict in case["verdicts"].items():
+        found = lint(raw, "ds.json", Options(release, trainer="raw", gpus=1), RULES).findings
+        errors = [f.message for f in found if f.severity == "error" and f.phase in ("load", "config")]
+        assert bool(errors) == (verdict != "ok"), (release, verdict, errors)

@@ -237,6 +237,16 @@ def test_optimizers_and_schedulers() -> None:
     assert key("0.19.8", "scheduler")["x-schedulers"]["WarmupDecayLR"]["required"] == ["total_num_steps"]
 
 
+def test_history_is_made_of_the_schemas() -> None:
+    sys.path.insert(0, str(SCHEMAS))
+    try:
+        import history
+    finally:
+        sys.path.remove(str(SCHEMAS))
+    made = history.dump(history.make({release: schema(release) for release in INDEX}))
+    assert made == (SCHEMAS / "history.json").read_text(encoding="utf-8"), "run: schemas/build.py --history"
+
+
 def test_history() -> None:
     story = HISTORY["keys"]
     assert (HISTORY["first"], HISTORY["last"]) == (next(iter(INDEX)), list(INDEX)[-1])

@@ -8,7 +8,6 @@ from dslint.config import Config, schema_at
 from dslint.expression import UNKNOWN
 from dslint.facts.optimizer import optimizer_class, stopped
 from dslint.facts.registry import Item, fact
-from dslint.releases import number
 
 BYTES = {"fp32": 4, "fp16": 2, "bf16": 2}
 
@@ -154,7 +153,7 @@ def _changed(config: Config, names: tuple[str, ...]) -> list[str]:
 @fact
 def fp16_master_refused(config: Config) -> Any:
     """Whether fp16_master_weights_and_grads has no offloaded CPU Adam below it."""
-    if config.value(("fp16", "fp16_master_weights_and_grads")) is not True:
+    if fp16_master_weights(config) is not True:
         return False
     return _needs_cpu_adam(config, since_at_stage_3=(0, 18, 3))
 
@@ -237,7 +236,7 @@ def overflow_check_unread(config: Config) -> Any:
 def fp16_master_weights(config: Config) -> Any:
     """Whether fp16_master_weights_and_grads counts: before 0.17.1 only in an fp16 that is enabled."""
     asked, half = config.value(("fp16", "fp16_master_weights_and_grads")), config.value(("fp16", "enabled"))
-    if asked is not True or number(config.target.release) >= (0, 17, 1):
+    if asked is not True or config.target.release_number >= (0, 17, 1):
         return asked
     return half
 
