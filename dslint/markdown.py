@@ -17,6 +17,13 @@ def plain(text: str) -> str:
     return _SPECIAL.sub(r"\\\1", text)
 
 
+def code(text: str) -> str:
+    """Text as it stands, in a code span that nothing in it ends."""
+    line = "".join(char if char.isprintable() else "\ufffd" for char in text)
+    fence = "`" * (1 + max(map(len, re.findall("`+", line)), default=0))
+    return f"{fence}{line}{fence}" if len(fence) == 1 else f"{fence} {line} {fence}"
+
+
 def linked(rule: Rule) -> str:
     """A rule's code, as a link where it has a page on the web."""
     return f"[{rule.code}]({rule_url(rule.code)})" if rule_url(rule.code) else rule.code

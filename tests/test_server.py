@@ -13,13 +13,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from lsprotocol import types as lsp
 from pygls.lsp.client import LanguageClient
 
+from dslint.arguments import arguments
 from dslint.cli import main
 from dslint.document import Document
 from dslint.formats import read_bytes
 from dslint.links import rule_url
+from dslint.server.actions import actions, fix_all
+from dslint.server.completion import completions
+from dslint.server.diagnostics import diagnostics
+from dslint.server.hover import hover
+from dslint.server.judging import judge
 from dslint.server.places import cursor, offset, position
 
 ROOT = Path(__file__).parents[1]
@@ -453,7 +461,69 @@ def test_a_plain_run_loads_no_server(tmp_path: Path) -> None:
     assert done.stdout.splitlines()[-1] == "[]"
 
 
-# Places, without a session
+def test_what_a_file_says_is_no_markdown(tmp_path: Path) -> None:
+    async def scene(editor: Editor) -> None:
+        text = '{"zero_optimization": {"stage": 2}, "optimizer": {"type": "`[x](command:evil)`\\n<b>"}}'
+        await editor.open("ds_config.json", text)
+        said = await editor.hover("ds_config.json", '"type"')
+        assert '`` "`[x](command:evil)`\ufffd<b>" `` (the file)' in said
+
+    play(tmp_path, scene)
+
+
+# Without a session
+
+TEXTS = [
+    ("a.json", json.dumps({"zero_optimization": {"stage": 2, "offload_param": {"device": "cpu"}}, "gradient_cliping": 1})),
+    ("a.hjson", "{\n // c\n zero_optimization: {stage: 3\n overlap_comm: true}\n fp16: {enabled: auto}\n}"),
+    ("a.yaml", "output_dir: x\ndeepspeed:\n  zero_optimization:\n    stage: 2\n    offload_param:\n      device: cpu\n"),
+    ("b.yaml", "distributed_type: DEEPSPEED\ndeepspeed_config:\n  zero_stage: 2\n  gradient_clipping: 0\n"),
+]  # fmt: skip
+BITS = [
+    '"',
+    ":",
+    "{",
+    "}",
+    "[",
+    "]",
+    ",",
+    "\n",
+    " ",
+    "auto",
+    "🚀",
+    "#",
+    "//",
+    "*a",
+    "&a ",
+    "- ",
+    "null",
+    "\t",
+    "\u2028",
+    "\r",
+]
+
+
+@given(st.data())
+def test_any_text_can_be_edited_anywhere(data: st.DataObject) -> None:
+    """Whatever stands in a document and wherever the cursor is: an answer, and edits within the text."""
+    name, text = data.draw(st.sampled_from(TEXTS))
+    for _ in range(data.draw(st.integers(0, 3))):
+        at = data.draw(st.integers(0, len(text)))
+        text = text[:at] + data.draw(st.sampled_from(BITS)) + text[at + data.draw(st.integers(0, 6)) :]
+    parser = arguments()
+    verdict = judge(name, text, parser.parse_args(["--isolated"]), parser.by_flag)
+    where = data.draw(st.integers(0, len(text)))
+    at = position(verdict.report.document, where, "utf-16")
+    hover(verdict, where, "utf-16")
+    shown = diagnostics(verdict, "utf-16")
+    edits = [item.text_edit for item in completions(verdict, where, "utf-16")]
+    offered = actions(verdict, "file:///a", 1, lsp.Range(at, at), "utf-16") + fix_all(
+        verdict, "file:///a", 1, "utf-16"
+    )
+    edits += [edit for action in offered for edit in action.edit.document_changes[0].edits]
+    end = position(verdict.report.document, len(text), "utf-16")
+    for found in (*shown, *edits):
+        assert lsp.Position(0, 0) <= found.range.start <= found.range.end <= end
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-32"])

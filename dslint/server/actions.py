@@ -39,7 +39,7 @@ def actions(verdict: Verdict, uri: str, version: int | None, asked: Range, encod
             edit = _edit(document, uri, version, finding.fix.edits, encoding)
             offered.append(_action(title, verdict, finding, edit, encoding, finding.fix.safe))
     for finding in touched:
-        edits = suppression(verdict, finding)
+        edits = suppression(verdict, finding) if finding.phase != "load" else ()
         if edits:
             edit = _edit(document, uri, version, edits, encoding)
             title = f"Suppress {finding.code} {finding.name} here"

@@ -58,7 +58,7 @@ def _keys(verdict: Verdict, section: Path, at: Cursor, encoding: str) -> list[Co
             continue
         path = dotted((*section, name))
         default = f" = {json.dumps(sub['default'])}" if "default" in sub else ""
-        about = about_key(key_of(path, verdict.rules, release)) if sub.get("description") else None
+        about = about_key(key_of(path, (), release)) if sub.get("description") else None
         items.append(
             CompletionItem(
                 label=name,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from lsprotocol.types import Hover, MarkupContent, MarkupKind
 
 from dslint.config import schema_at
 from dslint.document import Document, Path, dotted
 from dslint.explain import key
-from dslint.markdown import about_key, plain
+from dslint.markdown import about_key, code, plain
 from dslint.server.judging import Verdict
 from dslint.server.places import place_at, range_of
 from dslint.show import effective
@@ -26,12 +28,13 @@ def hover(verdict: Verdict, where: int, encoding: str) -> Hover | None:
     what = key(dotted(path), verdict.rules, verdict.config.target.release)
     if not what.known and not what.history:
         return None
-    lines = [f"**{plain(what.path)}**", about_key(what)]
+    here = tuple(rule for rule in what.rules if what.path in (rule.at, *rule.each))
+    lines = [f"**{plain(what.path)}**", about_key(replace(what, rules=here))]
     section = schema_at(verdict.config.schema, path).get("properties")
     if what.known and not section:
         canonical = (*path[:-1], what.same_as) if what.same_as else path
         value, origin = effective(verdict.config, canonical)
-        lines.append(f"Here: `{value}` ({plain(origin)})")
+        lines.append(f"Here: {code(value[:200])} ({plain(origin)})")
     filled = fills(verdict.config.target.trainer, path)
     if filled:
         lines.append(f'`"auto"`: {NAMES[verdict.config.target.trainer]} fills it from {plain(filled)}')
