@@ -106,3 +106,16 @@ def failure(rule: Rule, example: dict[str, Any], rules: Sequence[Rule], alone: b
     else:
         found = [f for f in findings if f.severity != "info"]
     return "; ".join(f"{f.code} at {f.key or 'the root'}: {f.message}" for f in found)
+
+
+def mended(rule: Rule, example: dict[str, Any], rules: Sequence[Rule]) -> bool | None:
+    """Whether the fix of the finding in a bad example makes it go away; None where there is no fix."""
+    report = judged(example, list(rules))
+    found = [f for f in report.findings if f.code == rule.code and f.key == example["at"]]
+    fix = next((finding.fix for finding in found if finding.fix is not None), None)
+    if fix is None:
+        return None
+    from dslint.fixing.edits import edited
+
+    after = judged({**example, "bad": edited(report.document.text, fix.edits)}, list(rules))
+    return not any(f.code == rule.code and f.key == example["at"] for f in after.findings)

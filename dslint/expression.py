@@ -211,6 +211,8 @@ def paths(tree: Tree) -> list[tuple[str, ...]]:
         return [tuple(tree[2])]
     if tree[0] == "const":
         return []
+    if tree[0] == "object":
+        return [path for _, below in tree[1:] for path in paths(below)]
     return [path for part in tree[1:] if isinstance(part, list) for path in paths(part)]
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from dslint.config import schema_at
 from dslint.document import dotted
 from dslint.errors import UsageError
-from dslint.examples import failure
+from dslint.examples import failure, mended
 from dslint.expression import paths
 from dslint.facts import REGISTRY
 from dslint.history import story
@@ -150,12 +150,20 @@ def trials(folder: str, own: Sequence[Rule]) -> Iterator[Tried]:
 def trial(rule: Rule, rules: Sequence[Rule]) -> Tried:
     """Tries the examples of one rule. A rule that no example shows to fire does not pass."""
     wrong = []
+    mends = False
     for number, example in enumerate(rule.examples, 1):
+        label = f"example {number} ({'bad' if 'bad' in example else 'good'})"
         said = failure(rule, example, rules, alone=True)
+        if not said and "bad" in example and rule.fix is not None:
+            done = mended(rule, example, rules)
+            mends = mends or done is True
+            said = "the fix leaves the finding" if done is False else ""
         if said:
-            wrong.append(f"example {number} ({'bad' if 'bad' in example else 'good'}) {said}")
+            wrong.append(f"{label} {said}")
     if not any("bad" in example for example in rule.examples):
         wrong.append("no bad: example shows that it fires")
+    elif rule.fix is not None and not mends and not wrong:
+        wrong.append("no bad: example is mended by the fix: is its path right, is the value known?")
     head = f"{rule.code} {rule.name}"
     if wrong:
         return Tried(tuple(f"FAIL {head}: {line}" for line in wrong), False)

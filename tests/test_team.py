@@ -152,6 +152,24 @@ def test_test_rules_tells_what_does_not_hold(
 
 
 @pytest.mark.parametrize(
+    "fix, said",
+    [
+        ("{set: {zero_optimization.stage: 3}}", "ok   ACME001"),
+        ("{set: {zero_optimization.stage: 1}}", "example 1 (bad) the fix leaves the finding"),
+        ("{set: {optimizer: {path: '{args.optim}'}}}", "no bad: example is mended by the fix"),
+    ],
+)
+def test_test_rules_tries_the_fix(capsys: pytest.CaptureFixture[str], fix: str, said: str) -> None:
+    rule_file(f"{RULE}fix: {fix}\n")
+    assert said in run(capsys, "--test-rules", "ci/rules")[1]
+
+
+def test_names_in_the_values_of_a_fix_are_looked_at() -> None:
+    text = RULE + "fix: {set: {optimizer: {const: {path: '{facts.batch_conflct}'}}}}\n"
+    assert "did you mean batch_conflict?" in refusal(text)
+
+
+@pytest.mark.parametrize(
     "old, new, near",
     [
         ("when: zero_optimization.stage != 3", "when: facts.batch_conflct", "batch_conflict"),
