@@ -519,6 +519,21 @@ def test_the_launcher_is_waited_for_where_a_rank_ended_without_a_word(
     assert outcome.dead == {1: -9}
 
 
+def test_of_several_dead_ranks_the_first_counts(stand_in: Any) -> None:
+    """torchrun kills those that do not end when it asks them to, and lists the root cause last."""
+    outcome, _ = stand_in(
+        "child = os.fork()\n"
+        "if not child: os._exit(1)\n"
+        "tell('begin', 1, pid=child, host='h', address='localhost', port='123')\n"
+        "for n, (at, pid) in enumerate([(38, os.getpid()), (9, child)]):\n"
+        "    print(f'[{n}]:\\n  time      : 2026-11-29_23:04:{at:02}\\n  host      : localhost')\n"
+        "    print(f'  rank      : {n} (local_rank: {n})\\n  exitcode  : -9 (pid: {pid})')\n"
+        "sys.exit(1)\n"
+    )
+    assert list(outcome.dead) == [1, 0]
+    assert diagnose(outcome, 60.0).rank == 1
+
+
 def test_lines_in_a_shared_log_are_told_from_chatter(tmp_path: Path) -> None:
     told = json.dumps(line("phase", 1, phase="build", detail=""))
     (tmp_path / "log").write_text(f"node1: noise\nnode1: {MARK}{told}\nnode2: {MARK}{{broken\n{MARK}{told}")

@@ -90,7 +90,7 @@ def diagnose(outcome: Outcome, timeout: float) -> Failure:
     errors = outcome.errors()
     first = next((error for error in errors if not _secondary(error)), None)
     if first is None and outcome.dead:
-        rank, code = min(outcome.dead.items())
+        rank, code = next(iter(outcome.dead.items()))  # the others ended because it did
         return _dead(rank, code, outcome.phase(rank))
     if first is None and outcome.ending == "timeout":
         return _timeout(outcome, timeout)

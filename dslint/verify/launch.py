@@ -35,7 +35,7 @@ have ended, to which it gives 30 s."""
 RUN_ID = "DSLINT_VERIFY_RUN"
 """Environment variable by which every process of a run, compilers included, is found again."""
 
-_EXIT = re.compile(r"exitcode\s*:\s*(-?\d+)\s*\(pid:\s*(\d+)\)")
+_EXIT = re.compile(r"(?:time\s*:\s*(\S+)[^\[\]]*?)?exitcode\s*:\s*(-?\d+)\s*\(pid:\s*(\d+)\)")
 _SEGMENT = "deepspeed_allreduce_buffer"
 
 
@@ -58,7 +58,8 @@ class Outcome:
     """How a run ended: every rank's lines, and what the parent saw.
 
     `ending`: "done" (every rank told a result), "failed", "timeout". `dead`: exit codes of ranks that ended
-    without a word, negative for signals. `log`: the chatter, kept only where the run failed.
+    without a word, negative for signals, the first to end first. `log`: the chatter, kept only where the run
+    failed.
     """
 
     ending: str
@@ -351,7 +352,7 @@ def complete(outcome: Outcome, folder: Path, place: Place, code: int) -> None:
     spoken = {line["rank"] for line in outcome.errors()} | set(outcome.results())
     if place.rank is not None and outcome.ending == "failed" and code and place.rank not in spoken:
         outcome.dead[place.rank] = code
-    for number, pid in _EXIT.findall(text):
+    for _, number, pid in sorted(_EXIT.findall(text), key=lambda entry: str(entry[0])):
         rank = by_pid.get(int(pid))
         if rank is not None and rank not in spoken:
             outcome.dead[rank] = int(number)

@@ -89,18 +89,20 @@ def main() -> NoReturn:
     if hasattr(signal, "SIGUSR1"):
         faulthandler.register(signal.SIGUSR1, file=stacks, all_threads=False)
     signal.signal(signal.SIGTERM, stop)
-    code = 0
+    code = 1
     try:
         train(plan, teller)
+        code = 0
     except Stopped:
-        code = 1
+        pass
     except BaseException as error:  # noqa: BLE001 (whatever it is, it is the answer)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the launcher ends us for the other rank's failure
         traceback.print_exc()
         teller.error(error, cannot(error))
-        code = 1
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
 
 
 class Stopped(BaseException):
