@@ -270,11 +270,14 @@ def generated() -> dict[str, str]:
 
 
 def rewritten(markdown: str, codes: dict[str, str]) -> str:
-    """A page whose links into the repository lead to the pages that the site has instead."""
+    """A page whose links into the repository lead to what the site has instead, or else are no links."""
     markdown = re.sub(
         r"\]\(\.\./rules/([a-z0-9-]+)\.yaml\)", lambda m: f"](rules/{codes[m[1]]}.md)", markdown
     )
-    return markdown.replace("](../dslint/facts/)", "](facts.md)").replace("](../rules/)", "](rules/index.md)")
+    markdown = markdown.replace("](../dslint/facts/)", "](facts.md)").replace(
+        "](../rules/)", "](rules/index.md)"
+    )
+    return re.sub(r"\[([^\]]+)\]\(\.\./[^)]*\)", r"\1", markdown)
 
 
 # The build
