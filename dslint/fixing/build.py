@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from typing import Any
 
 from dslint.document import Document, plain
 from dslint.finding import Fix
-from dslint.fixing.changes import Change, Move, Remove, Replace, carried_out, in_words, same
+from dslint.fixing.changes import Change, Move, Remove, carried_out, in_words, same
 from dslint.fixing.edits import Pieces
 from dslint.fixing.json_edits import Edits, JsonEditor
 
@@ -24,11 +26,18 @@ def fix_of(document: Document, changes: Sequence[Change], safe: bool, title: str
         return None
     if any(problem.rule not in _TWICE for problem in document.problems):
         return None
+    strict = _as_json(document, text)
     try:
-        expected = carried_out(changes, plain(document.root))
+        expected = carried_out(changes, plain(document.root) if strict is None else strict)
     except (LookupError, TypeError):
         return None
     pieces = Pieces(text)
+    if strict is not None and len(changes) == 1 and not isinstance(changes[0], Move):
+        pieces.edit(editor(document).edits(changes[0]) or ())
+        after = _as_json(document, pieces.text)
+        if pieces.text == text or not same(after, expected):
+            return None
+        return Fix(title or in_words(changes), safe, pieces.edits())
     now = document
     for change in changes:
         if isinstance(change, Move):
@@ -42,11 +51,22 @@ def fix_of(document: Document, changes: Sequence[Change], safe: bool, title: str
         now = after
     if now.root is None or len(now.problems) > len(document.problems):
         return None
-    if not any(isinstance(change, Replace) for change in changes) and not same(plain(now.root), expected):
+    after = plain(now.root) if strict is None else _as_json(document, pieces.text)
+    if not same(after, expected):
         return None
     if pieces.text == text:
         return None
     return Fix(title or in_words(changes), safe, pieces.edits())
+
+
+def _as_json(document: Document, text: str) -> Any:
+    """A text read by json, which is quick, where the document is strict JSON; else None."""
+    if document.problems or document.departures or is_yaml(document):
+        return None
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
 
 
 def spend(document: Document) -> bool:

@@ -6,7 +6,7 @@ import copy
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from dslint.document import Path, Span
+from dslint.document import Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,16 +47,7 @@ class Move:
     to: Path
 
 
-@dataclass(frozen=True, slots=True)
-class Replace:
-    """Other text in place of a span. `path`: the value that changes by it; None: none does."""
-
-    span: Span
-    text: str
-    path: Path | None = None
-
-
-Change: TypeAlias = "Set | Remove | Drop | Rename | Move | Replace"
+Change: TypeAlias = "Set | Remove | Drop | Rename | Move"
 
 
 def carried_out(changes: tuple[Change, ...], data: Any) -> Any:
@@ -130,4 +121,4 @@ def _words(change: Change) -> str:
         return f"rename {dotted(change.path)} to {change.key}"
     if isinstance(change, Move):
         return f"move {dotted(change.path)} to {dotted(change.to)}"
-    return "remove the second of two equal pairs" if isinstance(change, Drop) else f"write {change.text}"
+    return "remove the second of two equal pairs"

@@ -14,7 +14,7 @@ from typing import Any
 from dslint.document import Document, Member, Node, Path
 from dslint.finding import Edit
 from dslint.fixing import style
-from dslint.fixing.changes import Change, Drop, Move, Remove, Rename, Replace, Set
+from dslint.fixing.changes import Change, Drop, Move, Remove, Rename, Set
 
 Edits = tuple[Edit, ...]
 
@@ -31,8 +31,6 @@ class JsonEditor:
 
     def edits(self, change: Change) -> Edits | None:
         """The edits of a change, or None."""
-        if isinstance(change, Replace):
-            return (Edit(*change.span, change.text),)
         if isinstance(change, Set):
             return self._set(change.path, change.value)
         if isinstance(change, Rename):
