@@ -87,7 +87,7 @@ def judged(text: str, finding: Finding, effective: Effective, world_size: int) -
         at_config = finding.phase in ("config", "load")
         return f"no crash before: {finding.name}" if at_config and before[0] == "ok" else ""
     if before[0] != "ok":
-        return "" if after[0] == before[0] or after[0] == "ok" else f"{before} became {after}"
+        return ""  # it crashed and may go on to the next crash
     if after[0] != "ok":
         return f"crashes now: {after}"
     key = finding.key.split(".")[-1]  # a key that nobody reads is kept by the object all the same
