@@ -65,7 +65,7 @@ def alike(word: str, known: Iterable[str], alone: bool) -> str | None:
                 break
             left.remove(twin)
         else:
-            enough = len(fewer) > 1 or (alone and len(fewer[0]) > 4)
+            enough = len(fewer) > 1 or (alone and len("".join(fewer)) > 4)
             found = (len(others) < len(words), len(left), name)
             if enough and len(left) <= _MORE_WORDS and (best is None or found < best):
                 best = found

@@ -104,5 +104,10 @@ def test_one_word_in_common_is_enough_within_a_section() -> None:
     assert alike("partition", known, alone=False) is None
 
 
+@given(st.text("_-a", max_size=4), st.text("_-a", max_size=4), st.booleans())
+def test_any_two_words_can_be_compared(word: str, name: str, alone: bool) -> None:
+    assert alike(word, [name], alone) in (None, name)
+
+
 def test_a_deep_key_of_another_section_is_no_advice() -> None:
     assert elsewhere("micro_batch_size", schemas.load("0.19.8"), ("pipeline",)) == []
