@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -101,20 +101,26 @@ def lint(raw: bytes, name: str, options: Options, rules: list[Rule]) -> FileRepo
 
 def all_findings(raw: bytes, name: str, options: Options, rules: list[Rule]) -> FileReport:
     """Everything there is to say about one file, whatever the file suppresses."""
-    config = prepare(raw, name, options)
+    document = read_bytes(raw, name)
+    config = _understood(document, options)
     book = _book(rules, options)
     findings = [finding for finding in _findings(config, book) if finding.code in book.codes]
     if config.target.rival and any(finding.severity == "error" for finding in findings):
-        findings = _doubted(raw, name, options, rules, config.target, findings)
+        findings = _doubted(document, config, options, rules, findings)
     return FileReport(config.document, config.target, in_order(findings))
 
 
 def _doubted(
-    raw: bytes, name: str, options: Options, rules: list[Rule], target: Target, findings: list[Finding]
+    document: Document, config: Config, options: Options, rules: list[Rule], findings: list[Finding]
 ) -> list[Finding]:
     """Findings for a trainer that nothing tells: no error where the other one takes the file."""
+    target = config.target
     everything = replace(options, trainer=target.rival, select=(), ignore=())
-    if any(finding.severity == "error" for finding in all_findings(raw, name, everything, rules).findings):
+    if document.problems or document.departures:
+        other = _understood(document, everything)
+    else:  # every trainer reads it alike
+        other = config.under(replace(target, trainer=target.rival, trainer_reason="given", rival=""))
+    if any(finding.severity == "error" for finding in _findings(other, _book(rules, everything), True)):
         return findings
     said = {"raw": "when a script hands the file to DeepSpeed itself", "hf": "under HF Trainer"}
     doubt = f" ({said[target.trainer]}; not {said[target.rival]})"
@@ -190,10 +196,14 @@ def in_order(findings: Iterable[Finding]) -> list[Finding]:
 
 def prepare(raw: bytes, name: str, options: Options) -> Config:
     """The effective config of a file, read as its trainer reads it."""
-    config = configure(read_bytes(raw, name), options)
-    document = config.document
+    return _understood(read_bytes(raw, name), options)
+
+
+def _understood(document: Document, options: Options) -> Config:
+    """The effective config of a document that was read as DeepSpeed reads it."""
+    config = configure(document, options)
     if (document.problems or document.departures) and config.target.trainer in STRICT:
-        if document.format != "yaml" and not name.lower().endswith((".yaml", ".yml")):
+        if document.format != "yaml" and not document.name.lower().endswith((".yaml", ".yml")):
             from dslint.formats.strict import strictly
 
             strict = strictly(document)
@@ -226,7 +236,8 @@ def configure(document: Document, options: Options) -> Config:
     return config.under(replace(target, trainer=trainer, trainer_reason=reason, rival=rival))
 
 
-def _findings(config: Config, book: _Book) -> list[Finding]:
+def _findings(config: Config, book: _Book, errors: bool = False) -> Iterator[Finding]:
+    """Everything that is found, rule by rule; with `errors` only rules about errors are judged."""
     document, target, rules = config.document, config.target, book.by_name
     strict, advised = target.trainer in STRICT, False
     found = [_met(rules[problem.rule], problem, document, strict) for problem in document.problems]
@@ -248,13 +259,14 @@ def _findings(config: Config, book: _Book) -> list[Finding]:
         for f in found
         if f.phase == "load"
     )
+    yield from found
     if document.root is None or document.root.kind != "object" or document.format == "arguments":
-        return found
+        return
     exact = number(target.release) <= number(schemas.newest())
-    found += check(config, rules, exact)
+    yield from check(config, rules, exact)
     if readable:  # half a file says nothing about what is absent from it
-        found += judge(book.called(config), config)
-    return found
+        called = book.called(config)
+        yield from judge([r for r in called if r.rule.severity == "error"] if errors else called, config)
 
 
 def _met(rule: Rule, problem: Problem, document: Document, strict: bool) -> Finding:

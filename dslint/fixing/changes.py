@@ -51,8 +51,10 @@ Change: TypeAlias = "Set | Remove | Drop | Rename | Move"
 
 
 def carried_out(changes: tuple[Change, ...], data: Any) -> Any:
-    """The config after the changes. Raises LookupError or TypeError where one cannot be carried out."""
-    data = copy.deepcopy(data)
+    """The config after the changes, which are made in `data` itself.
+
+    Raises LookupError or TypeError where one cannot be carried out.
+    """
     for change in changes:
         if isinstance(change, Set):
             _put(data, change.path, copy.deepcopy(change.value))
