@@ -101,7 +101,7 @@ class Config:
 
     def locate(self, path: Path) -> Path | None:
         """The keys as the file spells them, or None where the file does not give the path."""
-        actual = self.given.get(path)
+        actual = (self._given or self.given).get(path)
         if actual is None:
             return self._locate(path) if any(isinstance(key, int) for key in path) else None
         return self._locate(path) if self._two_spellings else actual

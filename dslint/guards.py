@@ -23,6 +23,9 @@ Guard = frozenset[Path]
 WORTH = 8
 """How many configs are judged in full before guards are made, which costs about as much as judging these."""
 
+_MANY = 1024
+"""Sets of met guards whose rules are kept at a time."""
+
 _HIDDEN = ("data", "document", "root", "base")
 """What lets a fact read a config without naming a path."""
 
@@ -97,6 +100,7 @@ class Bench:
         ]
         self._needs: list[int] = []
         self._opens: dict[Path, int] = {}
+        self._called: dict[int, list[ReadyRule]] = {}  # by the guards that are met
         self._judged = 0
 
     def called(self, config: Config) -> list[ReadyRule]:
@@ -109,8 +113,14 @@ class Bench:
         opened = 0
         for path in config.given:
             opened |= self._opens.get(path, 0)
-        shut = ~opened
-        return [rule for rule, need in zip(self._rules, self._needs, strict=True) if not need & shut]
+        called = self._called.get(opened)
+        if called is None:
+            if len(self._called) >= _MANY:
+                self._called.clear()
+            shut = ~opened
+            called = [rule for rule, need in zip(self._rules, self._needs, strict=True) if not need & shut]
+            self._called[opened] = called
+        return called
 
     def _guard(self, config: Config) -> None:
         """Numbers the guards of all rules: a bit each in what a rule needs and in what a path opens."""

@@ -186,9 +186,10 @@ def undecided(rule: Rule, config: Config) -> bool:
 def judge(rules: Iterable[ReadyRule], config: Config) -> Iterator[Finding]:
     """Every finding of rules that apply to the config's target, in their order."""
     facts = Facts(config)
+    scope = Scope(config, facts)
     for ready_rule in rules:
         for item in ready_rule.places(config, facts):
-            scope = Scope(config, facts, item)
+            scope.item = item
             verdict = ready_rule.condition(scope)
             if verdict is not UNKNOWN and verdict:
                 yield _finding(ready_rule.rule, config, item.path, scope)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from dslint.config import Config, properties, schema_at
+from dslint.config import Config, Schema, properties
 from dslint.document import Path
 from dslint.facts.registry import Item, fact
 
@@ -13,13 +13,12 @@ from dslint.facts.registry import Item, fact
 @fact
 def two_spellings(config: Config) -> Any:
     """Keys of strict sections given beside another spelling of themselves, or beside their replacement."""
-    return list(_pairs(config, (), config.data))
+    return list(_pairs(config.schema, (), config.data))
 
 
-def _pairs(config: Config, path: Path, section: Any) -> Iterator[Item]:
+def _pairs(schema: Schema, path: Path, section: Any) -> Iterator[Item]:
     if not isinstance(section, dict):
         return
-    schema = schema_at(config.schema, path)
     known, strict = properties(schema), schema.get("x-unknown-keys") == "forbidden"
     for key, value in section.items():
         sub = known.get(key)
@@ -30,4 +29,4 @@ def _pairs(config: Config, path: Path, section: Any) -> Iterator[Item]:
             if section.get(other, "auto") != "auto":
                 yield Item((*path, key), {"one": key, "other": other})
         if "properties" in sub:
-            yield from _pairs(config, (*path, key), value)
+            yield from _pairs(sub, (*path, key), value)
