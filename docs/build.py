@@ -55,11 +55,10 @@ ORDER = (
         "memory.md",
         "verify.md",
         "fixing.md",
-        "suppressions.md",
         "ci.md",
     ),
     *("editors.md", "add-a-rule.md", "rules/index.md", "keys/index.md", "facts.md", "claims.md"),
-    *("command-line.md", "changelog.md"),
+    *("command-line.md", "development.md", "changelog.md"),
 )
 """The pages in the navigation; others of docs/ follow."""
 

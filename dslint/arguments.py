@@ -20,6 +20,10 @@ examples:
   dslint --gpus 8 ds_config.json            check the batch arithmetic on eight GPUs, too
   dslint --trainer hf configs/              judge as HF Trainer loads it, all configs below a directory
   dslint --deepspeed 0.16.9 ds_config.json  judge for another release
+  dslint --upgrade-from 0.16.9 ds.json      what an upgrade changes for the file
+  dslint --hf-args train.sh                 what the launch script names, with the arguments it gives
+  dslint --fix ds_config.json               mend what is safe to mend; --diff only shows it
+  dslint --show-config ds_config.json       every value DeepSpeed will use, and where it comes from
   dslint --explain DS401                    what a rule means and what to do
   dslint --estimate --model llama-7b --gpus 8 --gpu-type a100-80gb ds_config.json
   dslint --recommend --model qwen2.5-7b --gpus 4 --gpu-type a100-80gb
@@ -53,6 +57,7 @@ def arguments() -> Parser:
     """The parser of the command line."""
     p = Parser(
         prog="dslint",
+        usage="dslint [OPTION ...] [PATH ...]",
         description="Lint DeepSpeed configs: what DeepSpeed will do with the file, before the job is queued.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,

@@ -98,7 +98,9 @@ def _meant(config: Config, path: Path, refused: bool) -> _Meant:
     near = "params" if key in PARAMS and "params" in names else nearest(key, names)
     if near:
         return _Meant("near", f"did you mean {near}?", (*section, near))
-    places = elsewhere(key, config.schema, section) or _parameter(config, key, section)
+    # a section within itself (fp16.fp16) is no key to move to where that section already stands
+    places = [place for place in elsewhere(key, config.schema, section) if place != section[: len(place)]]
+    places = places or _parameter(config, key, section)
     if places and section[-1:] == ("bf16",) and places[0][0] == "fp16":
         return _Meant("needless", "remove it: bf16 has no loss scale")
     if places and places[0][-1] == key:

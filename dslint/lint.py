@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from dslint import schema as schemas
+from dslint.causes import one_each
 from dslint.config import Config
 from dslint.document import Document, Problem, dotted
 from dslint.finding import SEVERITIES, FileReport, Finding
@@ -104,7 +105,7 @@ def all_findings(raw: bytes, name: str, options: Options, rules: list[Rule]) -> 
     document = read_bytes(raw, name)
     config = _understood(document, options)
     book = _book(rules, options)
-    findings = [finding for finding in _findings(config, book) if finding.code in book.codes]
+    findings = one_each([finding for finding in _findings(config, book) if finding.code in book.codes])
     if config.target.rival and any(finding.severity == "error" for finding in findings):
         findings = _doubted(document, config, options, rules, findings)
     return FileReport(config.document, config.target, in_order(findings))

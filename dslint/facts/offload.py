@@ -32,7 +32,9 @@ def nvme_keys_on_cpu(config: Config) -> Any:
             continue
         for key in NVME_ONLY[section]:
             path = (ZERO, section, key)
-            if config.written(path) not in (None, "auto") and config.value(path) != config.default(path):
+            # "none": what accelerate puts for a path that its file does not name
+            idle = config.written(path) in (None, "auto", "none")
+            if not idle and config.value(path) != config.default(path):
                 found.append(Item(path, {"key": key, "section": section}))
     return found
 

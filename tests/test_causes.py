@@ -1,0 +1,56 @@
+"""One cause is told once: no two findings at a key that say the same, or cures that contradict each other."""
+
+from __future__ import annotations
+
+import pytest
+
+from dslint import schema
+from dslint.finding import Finding
+from dslint.lint import Options, lint
+from dslint.rules import load
+
+
+def found(text: str, trainer: str | None = None, ignore: tuple[str, ...] = ()) -> dict[str, list[Finding]]:
+    """The findings of a text by key."""
+    options = Options(schema.newest(), trainer=trainer, ignore=ignore)
+    report = lint(text.encode(), "ds.json", options, load())
+    by_key: dict[str, list[Finding]] = {}
+    for finding in report.findings:
+        by_key.setdefault(finding.key, []).append(finding)
+    return by_key
+
+
+def test_a_python_literal_that_is_refused_is_one_error_with_its_cure() -> None:
+    (error,) = found('{\n"train_batch_size": 8,\n"fp16": {\n"enabled": False,\n"loss_scale": 0\n}\n}')[
+        "fp16.enabled"
+    ]
+    assert (error.severity, error.name, error.cure) == ("error", "wrong-type", "write false")
+    assert error.fix is not None
+
+
+@pytest.mark.parametrize("word", ["CONFIG_BATCH", "None"])
+def test_a_text_that_the_key_does_not_take_keeps_the_cure_of_the_error(word: str) -> None:
+    (error,) = found(f'{{\n"train_batch_size": {word},\n"bf16": {{"enabled": true}}\n}}')["train_batch_size"]
+    assert (error.name, error.cure, error.fix) == ("wrong-type", "write an integer above 0", None)
+
+
+def test_a_literal_is_told_where_the_error_is_not_heard() -> None:
+    text = '{\n"train_batch_size": 8,\n"fp16": {\n"enabled": False,\n"loss_scale": 0\n}\n}'
+    assert [f.name for f in found(text, ignore=("DS105",))["fp16.enabled"]] == ["python-literal"]
+
+
+def test_a_misplaced_auto_is_only_to_be_moved() -> None:
+    text = """{"train_batch_size": "auto", "train_micro_batch_size_per_gpu": "auto", "reduce_bucket_size": "auto",
+        "bf16": {"enabled": "auto"}, "zero_optimization": {"stage": 2}}"""
+    assert [f.name for f in found(text, "hf")["reduce_bucket_size"]] == ["misplaced-key"]
+
+
+def test_an_old_spelling_beside_the_new_one_is_one_error() -> None:
+    text = """{"train_batch_size": 8, "bf16": {"enabled": true},
+        "zero_optimization": {"stage": 2, "cpu_offload": false, "offload_optimizer": {"device": "cpu"}}}"""
+    assert [f.name for f in found(text)["zero_optimization.cpu_offload"]] == ["two-spellings"]
+
+
+def test_a_section_is_not_moved_into_itself() -> None:
+    text = '{"train_batch_size": 8, "gradient_clipping": 1.0, "fp16": {"fp16": true, "enabled": true}}'
+    assert [(f.name, f.cure) for f in found(text)["fp16.fp16"]] == [("unknown-key", "remove it")]
