@@ -54,3 +54,15 @@ def test_an_old_spelling_beside_the_new_one_is_one_error() -> None:
 def test_a_section_is_not_moved_into_itself() -> None:
     text = '{"train_batch_size": 8, "gradient_clipping": 1.0, "fp16": {"fp16": true, "enabled": true}}'
     assert [(f.name, f.cure) for f in found(text)["fp16.fp16"]] == [("unknown-key", "remove it")]
+
+
+def test_values_that_a_trainer_compares_are_told_once() -> None:
+    text = """{"train_batch_size": "auto", "train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": "auto",
+        "gradient_clipping": 1.0, "bf16": {"enabled": true}, "zero_optimization": {"stage": 2}}"""
+    said = [
+        f for findings in found(text, "hf").values() for f in findings if f.name == "argument-in-two-places"
+    ]
+    assert [f.key for f in said] == ["train_micro_batch_size_per_gpu"]
+    assert (
+        "train_micro_batch_size_per_gpu 2 (per_device_train_batch_size), bf16.enabled true" in said[0].message
+    )

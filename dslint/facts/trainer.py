@@ -201,7 +201,8 @@ def _mismatches(config: Config, launch: Any) -> Iterator[Item]:
 
 @fact
 def hf_fixed(config: Config) -> Any:
-    """Compared keys with a value of their own, while the arguments of the run are unknown.
+    """The first compared key with a value of its own, and all of them in words (`given`), while the
+    arguments of the run are unknown.
 
     A value that the arguments have by default is left out, and a format that is off beside the one that
     is on: they agree until somebody asks for something else.
@@ -218,9 +219,9 @@ def hf_fixed(config: Config) -> Any:
         usual = computed(what.path, STABLE.__getitem__, None)
         agrees = on and value == 0 if what.path[-1] == "enabled" else value == usual
         if not agrees and not _never(config, what.path, value):
-            values = {"value": _shown(value), "label": HF_FILLS[dotted(what.path)], "key": dotted(what.path)}
-            found.append(Item(what.path, values))
-    return found
+            key = dotted(what.path)
+            found.append((what.path, f"{key} {_shown(value)} ({HF_FILLS[key]})"))
+    return [Item(found[0][0], {"given": ", ".join(words for _, words in found)})] if found else []
 
 
 def _shown(value: Any) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dslint.report.escape import visible
-from dslint.report.words import PHASES, cure, said, sections, summary
+from dslint.report.words import bites, cure, said, sections, summary
 
 if TYPE_CHECKING:
     from dslint.document import Document
@@ -39,8 +39,8 @@ def _command(document: Document, finding: Finding) -> str:
         properties["endLine"] = end_line
     properties["title"] = f"{finding.code} {visible(finding.name)}"
     message = [f"{path}:{line}:{column}: {finding.code} {visible(said(finding))}"]
-    if finding.severity != "info" and PHASES[finding.phase] not in message[0]:
-        message.append(PHASES[finding.phase])
+    if finding.severity != "info" and bites(finding) not in message[0]:
+        message.append(bites(finding))
     if help_ := cure(finding):
         message.append(f"help: {visible(help_)}")
     listed = ",".join(f"{key}={_property(str(value))}" for key, value in properties.items())

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape, quoteattr
 
 from dslint.report.escape import visible
-from dslint.report.words import PHASES, cure, said
+from dslint.report.words import bites, cure, said
 
 if TYPE_CHECKING:
     from dslint.document import Document
@@ -44,7 +44,7 @@ def _case(document: Document, finding: Finding, suite: str) -> str:
     line, column = document.position(finding.start)
     name = quoteattr(f"{finding.code} {finding.name} {visible(finding.key)}".rstrip())
     message = visible(said(finding))
-    text = [f"{visible(document.name)}:{line}:{column}: {message}", PHASES[finding.phase]]
+    text = [f"{visible(document.name)}:{line}:{column}: {message}", bites(finding)]
     if help_ := cure(finding):
         text.append(f"help: {visible(help_)}")
     body = escape("\n".join(text))

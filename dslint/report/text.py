@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dslint.report.escape import character, line_head, log_command_hashes, visible
-from dslint.report.words import PHASES, cure, fixable, said, sections, summary
+from dslint.report.words import bites, cure, fixable, said, sections, summary
 
 if TYPE_CHECKING:
     from dslint.document import Document
@@ -59,7 +59,7 @@ def _block(document: Document, finding: Finding, color: bool) -> str:
         *head,
         f"  {_paint(number, _BLUE, color)} {bar} {source}".rstrip(),
         f"  {' ' * len(number)} {bar} {' ' * before}"
-        + _paint(f"{'^' * carets} {PHASES[finding.phase]}", severity, color),
+        + _paint(f"{'^' * carets} {bites(finding)}", severity, color),
     ]
     if help_ := cure(finding):
         lines.append(f"  {_paint('help:', _BLUE, color)} {visible(help_)}")

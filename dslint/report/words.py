@@ -23,6 +23,11 @@ PHASES = {
 """When it bites, as said to a person; the keys are those of dslint.finding.PHASES."""
 
 
+def bites(finding: Finding) -> str:
+    """What comes of it, in a few words."""
+    return "still read, for now" if finding.name == "deprecated-key" else PHASES[finding.phase]
+
+
 def said(finding: Finding) -> str:
     """The message, and of a range of releases those in which it holds."""
     return finding.message + (f" (in DeepSpeed {finding.releases})" if finding.releases else "")

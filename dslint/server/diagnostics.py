@@ -6,7 +6,7 @@ from lsprotocol.types import CodeDescription, Diagnostic, DiagnosticSeverity, Di
 
 from dslint.finding import Finding
 from dslint.links import rule_url
-from dslint.report.words import PHASES, cure, said
+from dslint.report.words import bites, cure, said
 from dslint.server.judging import Verdict
 from dslint.server.places import range_of
 
@@ -47,7 +47,7 @@ def diagnostic(verdict: Verdict, finding: Finding, encoding: str) -> Diagnostic:
     """One finding: what is wrong, when it bites, what to write instead."""
     lines = [said(finding)]
     if finding.severity != "info":
-        lines.append(PHASES[finding.phase])
+        lines.append(bites(finding))
     if cure(finding):
         lines.append(f"help: {cure(finding)}")
     url = rule_url(finding.code)
