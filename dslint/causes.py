@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from dslint.finding import Finding
+from dslint.finding import PHASES, Finding
 
 GIVES_WAY = {
     "auto-not-filled": ("misplaced-key",),  # in its right place it is filled, or named again
@@ -21,10 +21,10 @@ LITERALS = ("python-literal", "swallowed-comma")
 
 def one_each(findings: Sequence[Finding]) -> list[Finding]:
     """The findings without those that say again, or against it, what another says of the same key."""
-    names: dict[str, set[str]] = {}
+    by_key: dict[str, dict[str, Finding]] = {}
     errors: dict[str, Finding] = {}
     for finding in findings:
-        names.setdefault(finding.key, set()).add(finding.name)
+        by_key.setdefault(finding.key, {})[finding.name] = finding
         if finding.severity == "error" and finding.phase != "load" and finding.key:
             errors.setdefault(finding.key, finding)
     better: dict[Finding, Finding] = {}
@@ -33,8 +33,14 @@ def one_each(findings: Sequence[Finding]) -> list[Finding]:
         if finding.name in LITERALS and finding.key in errors:
             error = errors[finding.key]
             better[error] = _explained(error, finding)
-        elif names[finding.key].isdisjoint(GIVES_WAY.get(finding.name, ())):
+            continue
+        stays = next((n for n in GIVES_WAY.get(finding.name, ()) if n in by_key[finding.key]), None)
+        if stays is None:
             kept.append(finding)
+            continue
+        other = by_key[finding.key][stays]
+        if PHASES.index(finding.phase) < PHASES.index(other.phase):  # it bites before that
+            better[other] = replace(other, phase=finding.phase)
     return [better.get(finding, finding) for finding in kept]
 
 

@@ -42,7 +42,8 @@ def test_a_literal_is_told_where_the_error_is_not_heard() -> None:
 def test_a_misplaced_auto_is_only_to_be_moved() -> None:
     text = """{"train_batch_size": "auto", "train_micro_batch_size_per_gpu": "auto", "reduce_bucket_size": "auto",
         "bf16": {"enabled": "auto"}, "zero_optimization": {"stage": 2}}"""
-    assert [f.name for f in found(text, "hf")["reduce_bucket_size"]] == ["misplaced-key"]
+    said = found(text, "hf")["reduce_bucket_size"]
+    assert [(f.name, f.phase) for f in said] == [("misplaced-key", "trainer")]  # accelerate raises on it
 
 
 def test_an_old_spelling_beside_the_new_one_is_one_error() -> None:
