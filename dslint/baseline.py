@@ -13,7 +13,6 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from dslint.errors import UsageError
 from dslint.finding import FileReport, Finding, Suppressed
@@ -29,9 +28,11 @@ Entries = dict[str, Counter[str]]
 def read(path: str) -> Entries:
     """The entries of a baseline file. Raises UsageError, which names it."""
     try:
-        if os.path.getsize(path) > MAX_BYTES:
+        with open(path, "rb") as file:  # a device has no size to ask for
+            raw = file.read(MAX_BYTES + 1)
+        if len(raw) > MAX_BYTES:
             raise UsageError(f"{path}: too large for a baseline")
-        data = json.loads(Path(path).read_bytes())
+        data = json.loads(raw)
     except FileNotFoundError:
         raise UsageError(f"{path}: no such baseline; make one with --write-baseline {path}") from None
     except OSError as error:

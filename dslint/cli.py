@@ -226,8 +226,7 @@ def mended(
         complain(message)
     for name, raw, _ in done.work:
         if name == stdin:
-            sys.stdout.buffer.write(raw)
-            sys.stdout.buffer.flush()
+            write(sys.stdout, raw)
     return done.work, done.reports, failed or bool(done.cannot)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -67,15 +67,14 @@ def related(args: argparse.Namespace, inputs: list[Input], settling: Settling) -
     from dslint.project import STARTING, asked, plan, runs_among, runs_of
 
     look = looking_below([".", *folders, *(os.path.dirname(name) or "." for name, _ in inputs)])
-    try:
-        if args.hf_args:
-            jobs = asked(inputs, runs_of(args.hf_args, Path(args.hf_args).read_bytes(), look), look)
-        else:
-            paths = (path for folder in folders if inputs for path in below(Path(folder), STARTING))
-            files = ((str(path), path.read_bytes()[:MAX_SCRIPT]) for path in paths if readable(path))
-            jobs = plan(inputs, runs_among(files, [name for name, _ in inputs], look), look)
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{args.hf_args}: {getattr(error, 'strerror', None) or error}") from None
+    if args.hf_args:
+        try:
+            jobs = asked(inputs, runs_of(args.hf_args, head_of(Path(args.hf_args)), look), look)
+        except (OSError, ValueError) as error:
+            raise UsageError(f"{args.hf_args}: {getattr(error, 'strerror', None) or error}") from None
+    else:
+        paths = (path for folder in folders if inputs for path in below(Path(folder), STARTING))
+        jobs = plan(inputs, runs_among(heads(paths), [name for name, _ in inputs], look), look)
     return [
         (
             job.name,
@@ -94,23 +93,32 @@ def looking_below(folders: list[str]) -> Callable[[str], bytes | None]:
     roots = [os.path.realpath(folder) for folder in folders]
 
     def look(path: str) -> bytes | None:
-        real = os.path.realpath(path)
-        if not path.lower().endswith((*SUFFIXES, *YAML)) or not any(
-            os.path.commonpath([root, real]) == root for root in roots
-        ):
-            return None
         try:
-            return Path(real).read_bytes() if os.path.isfile(real) else None
-        except OSError:
+            real = os.path.realpath(path)
+            if not path.lower().endswith((*SUFFIXES, *YAML)) or not any(
+                os.path.commonpath([root, real]) == root for root in roots
+            ):
+                return None
+            return head_of(Path(real)) if os.path.isfile(real) else None
+        except (OSError, ValueError):  # no file can have that name: it holds NUL or half a character
             return None
 
     return look
 
 
-def head_of(path: Path) -> bytes:
+def head_of(path: Path, limit: int = MAX_BYTES) -> bytes:
     """The bytes of a file, of a huge one only as many as tell that it is no config."""
     with path.open("rb") as file:
-        return file.read(MAX_BYTES)
+        return file.read(limit)
+
+
+def heads(paths: Iterable[Path]) -> Iterator[tuple[str, bytes]]:
+    """Names and beginnings of files that may start a run; one that is gone meanwhile starts none."""
+    for path in filter(readable, paths):
+        try:
+            yield str(path), head_of(path, MAX_SCRIPT)
+        except OSError:
+            continue
 
 
 def readable(path: Path) -> bool:

@@ -174,7 +174,7 @@ def runs_of(name: str, raw: bytes, look: Look) -> list[Launch]:
 def runs_among(files: Iterable[tuple[str, bytes]], configs: Iterable[str], look: Look) -> list[Launch]:
     """Every run that some files describe and that may name one of the configs; what cannot be read is passed
     over."""
-    wanted = {os.path.basename(config).encode() for config in configs}
+    wanted = {_bytes(config) for config in configs}
     found: list[Launch] = []
     scripts: list[tuple[str, bytes]] = []
     for name, raw in files:
@@ -182,11 +182,16 @@ def runs_among(files: Iterable[tuple[str, bytes]], configs: Iterable[str], look:
             scripts.append((name, raw))
         elif b"deepspeed" in raw and any(word in raw for word in wanted):
             found += _readable(name, raw, look)
-    wanted |= {os.path.basename(run.name).encode() for run in found}
+    wanted |= {_bytes(run.name) for run in found}
     for name, raw in scripts:
         if any(word in raw for word in STARTERS) and any(word in raw for word in wanted):
             found += _readable(name, raw, look)
     return found
+
+
+def _bytes(name: str) -> bytes:
+    """The last part of a file's name as it stands in other files, also where it is no UTF-8."""
+    return os.path.basename(name).encode("utf-8", "surrogateescape")
 
 
 def _readable(name: str, raw: bytes, look: Look) -> list[Launch]:

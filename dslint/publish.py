@@ -15,7 +15,7 @@ from dslint.finding import FileReport
 from dslint.memory.arguments import FORMATS as ESTIMATE_FORMATS
 from dslint.report import FORMATS, renderer
 
-_NAMED = re.compile(r"([a-z]+)=(.+)\Z", re.DOTALL)
+_NAMED = re.compile(r"([a-z]+)=(.*)\Z", re.DOTALL)
 
 
 def settle(args: argparse.Namespace) -> None:
@@ -40,6 +40,8 @@ def settle(args: argparse.Namespace) -> None:
         raise UsageError("of several --output, each needs its format: --output sarif=dslint.sarif")
     args.output = plain[0] if plain else None
     files = [*plain, *(file for _, file in args.outputs)]
+    if "" in files:
+        raise UsageError("--output names no file; write --output dslint.txt or --output sarif=dslint.sarif")
     twice = next((file for file in files if files.count(file) > 1), None)
     if twice is not None:
         raise UsageError(f"--output writes {twice} twice")
@@ -74,12 +76,15 @@ def rendered(name: str, reports: Sequence[FileReport], color: bool = False) -> s
     return renderer(name)(reports, color=color)
 
 
-def write(stream: object, text: str) -> None:
-    """Writes UTF-8 whatever the locale says. Raises OSError, also where the caller closed the stream."""
+def write(stream: object, text: str | bytes) -> None:
+    """Writes UTF-8 whatever the locale says, and bytes as they are.
+
+    Raises OSError, also where the caller closed the stream.
+    """
     if stream is None:
         raise OSError("the stream is closed")
     buffer = getattr(stream, "buffer", None)
-    data = text.encode("utf-8", "backslashreplace")
+    data = text.encode("utf-8", "backslashreplace") if isinstance(text, str) else text
     if buffer is None:
         stream.write(data.decode("utf-8"))  # type: ignore[attr-defined]
     else:

@@ -460,6 +460,16 @@ def test_standard_input_is_printed_fixed(here: Path) -> None:
     assert not list(here.iterdir())
 
 
+def test_standard_output_is_closed(here: Path) -> None:
+    done = subprocess.run(
+        ["sh", "-c", '"$0" -m dslint --fix - >&-', sys.executable],
+        input=BAD.encode(),
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)},
+    )
+    assert done.stderr == b"dslint: cannot write the report: the stream is closed\n" and done.returncode == 2
+
+
 @pytest.mark.parametrize(
     "argv, says",
     [

@@ -205,6 +205,8 @@ class TestOutputs:
             (["--output", "a", "--output", "b"], "each needs its format"),
             (["--output", "sarif=a", "--output", "a"], "writes a twice"),
             (["--output", "html=a"], "needs --estimate"),
+            (["--output", ""], "names no file"),
+            (["--output", "sarif="], "names no file"),
             (["--output", "sarif=ds.json"], "would replace the config"),
             (["--output", "sarif=no/such/x"], "no/such/x: No such file"),
         ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ ACCELERATE = (
     "distributed_type: DEEPSPEED\nnum_processes: 8\n"
     "deepspeed_config:\n  deepspeed_config_file: conf/ds.json\n"
 )
+ACCELERATE_JSON = '{"distributed_type": "DEEPSPEED", "num_processes": 8}'
 
 
 @pytest.fixture(autouse=True)
@@ -326,3 +328,32 @@ def test_ms_swift_takes_spare_gpus_for_a_device_map(
     main(["--hf-args", "run.sh", "--format", "concise"])
     out = capsys.readouterr().out
     assert (code in out) if code is not None else ("DS987" not in out and "DS988" not in out)
+
+
+@pytest.mark.parametrize("name", ["a\0.json", "\ud800.json"])
+def test_a_name_that_no_file_can_have_stops_nothing(capsys: pytest.CaptureFixture[str], name: str) -> None:
+    arguments = write("args.json", {"output_dir": "x", "deepspeed": name})
+    launch = json.dumps(json.loads(ACCELERATE_JSON) | {"deepspeed_config": {"deepspeed_config_file": name}})
+    accelerate = write("accelerate.json", launch)
+    write("ds.json", {"zero_optimization": {"stage": 2}})
+    for paths in ([], [arguments, "ds.json"], [accelerate, "ds.json"]):
+        assert main([*paths, "--format", "concise"]) == 1
+        out, err = capsys.readouterr()
+        assert "ds.json:1:" in out and err == ""
+    assert main(["--hf-args", arguments]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems refuse such a name")
+def test_a_name_that_is_no_utf8(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    Path("bad\udcff.json").write_text('{"zero_optimization": {"stage": 2}}')
+    Path("run.sh").write_bytes(b"deepspeed --num_gpus 2 train.py --deepspeed_config bad\xff.json\n")
+    assert main([".", "--format", "concise"]) == 1
+    out, err = capsysbinary.readouterr()
+    assert out.startswith(b"bad\\udcff.json:1:") and err == b""
+
+
+def test_arguments_without_an_end(capsys: pytest.CaptureFixture[str]) -> None:
+    write("ds.json", DS)
+    assert main(["--hf-args", "/dev/zero", "ds.json"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1

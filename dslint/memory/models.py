@@ -89,7 +89,8 @@ def _from_file(word: str) -> Shape:
         path = Path(word)
         if path.is_dir():
             path = path / "config.json"
-        raw = path.read_bytes()
+        with path.open("rb") as file:
+            raw = file.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "not a path"
         raise ModelError(
