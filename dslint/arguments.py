@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from typing import NoReturn
 
 from dslint import __version__
@@ -40,6 +41,14 @@ class Parser(argparse.ArgumentParser):
     def by_flag(self) -> dict[str, argparse.Action]:
         """Each flag's action, which knows what values it takes."""
         return {flag: action for action in self._actions for flag in action.option_strings}
+
+    def parsed(self, argv: Sequence[str]) -> argparse.Namespace:
+        """Options and paths in any order; all behind -- is paths, which argparse forgets in this mode."""
+        words = list(argv)
+        end = words.index("--") if "--" in words else len(words)
+        args = self.parse_intermixed_args(words[:end])
+        args.paths = [*args.paths, *words[end + 1 :]]
+        return args
 
     def error(self, message: str) -> NoReturn:
         if message.startswith("unrecognized arguments:"):

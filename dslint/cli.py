@@ -34,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs dslint and returns the exit code."""
     try:
         parser = arguments()
-        args = parser.parse_intermixed_args(argv)
+        args = parser.parsed(sys.argv[1:] if argv is None else argv)
         settle_outputs(args)
         if args.server:
             from dslint.server import serve

@@ -147,6 +147,16 @@ def test_filter_skips_what_is_no_config_and_is_content_with_nothing(
     assert code == 1 and [f["path"] for f in json.loads(out)["files"]] == ["ds_config.json"]
 
 
+def test_all_behind_two_dashes_is_a_path(capsys: pytest.CaptureFixture[str]) -> None:
+    text = '{"train_batch_size": 8,}'
+    write("ds_config.json", text)
+    write("--fix", text)
+    code, out, err = run(capsys, "--format", "concise", "--", "--fix")
+    assert code in (0, 1) and out.startswith("--fix:1:") and "ds_config" not in out and err == ""
+    assert Path("ds_config.json").read_text() == Path("--fix").read_text() == text
+    assert run(capsys, "--", "--nope") == (2, "", "dslint: --nope: No such file or directory\n")
+
+
 def test_a_named_file_is_always_linted(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, write("package.json", {"name": "x"}))
     assert code == 1 and "DS201" in out
