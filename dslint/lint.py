@@ -78,6 +78,9 @@ class _Book:
         return self._benches[key].called(config)
 
 
+_MANY = 32
+"""Books kept at a time: a server may be told many selections one after the other."""
+
 _BOOKS: dict[tuple[object, ...], _Book] = {}
 """By identity of a list of rules, which its book keeps so that no other takes its place."""
 
@@ -86,6 +89,8 @@ def _book(rules: list[Rule], options: Options) -> _Book:
     key = (id(rules), options.select, options.ignore)
     book = _BOOKS.get(key)
     if book is None or book.rules is not rules:
+        if len(_BOOKS) >= _MANY:
+            _BOOKS.clear()
         book = _BOOKS[key] = _Book(rules, options.select, options.ignore)
     return book
 

@@ -7,6 +7,7 @@ Sections [[files]] (in pyproject.toml [[tool.dslint.files]]) hold for the files 
 from __future__ import annotations
 
 import os
+import stat
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -179,7 +180,8 @@ def nearest(folder: str, known: dict[str, Settings | None] | None = None) -> Set
     found: Settings | None = None
     while folder not in known:
         passed.append(folder)
-        found = next(filter(None, (read(os.path.join(folder, name)) for name in NAMES)), None)
+        paths = [os.path.join(folder, name) for name in NAMES]
+        found = next(filter(None, (read(path) for path in paths if not _waits(path))), None)
         above = os.path.dirname(folder)
         if found is not None or above == folder or os.path.exists(os.path.join(folder, ".git")):
             break
@@ -188,6 +190,14 @@ def nearest(folder: str, known: dict[str, Settings | None] | None = None) -> Set
         found = known[folder]
     known.update(dict.fromkeys(passed, found))
     return found
+
+
+def _waits(path: str) -> bool:
+    """Whether reading would wait for somebody to write: a pipe that a search should not fall into."""
+    try:
+        return stat.S_ISFIFO(os.stat(path).st_mode)
+    except (OSError, ValueError):
+        return False  # absent, or told about when it is read
 
 
 def read(path: str, folder: str | None = None) -> Settings | None:

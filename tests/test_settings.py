@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 
 from dslint.arguments import arguments
 from dslint.cli import main
-from dslint.settings import FILE_KEYS, KEYS, matches
+from dslint.settings import FILE_KEYS, KEYS, matches, nearest
 
 CONFIG = {"train_batch_size": 6, "train_micro_batch_size_per_gpu": 1, "gradient_accumulation_steps": 1}
 
@@ -289,3 +290,8 @@ def test_toml_is_not_loaded_without_settings() -> None:
         env={"PYTHONPATH": str(Path(__file__).parent.parent)},
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_a_pipe_that_is_found_is_no_settings_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "dslint.toml")
+    assert nearest(str(tmp_path)) is None
