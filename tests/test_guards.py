@@ -18,7 +18,7 @@ RULES = [rule for rule in load() if rule.when is not None and not rule.about_acc
 @pytest.mark.parametrize("trainer, gpus", [("raw", 8), ("raw", None), ("hf", 2), ("accelerate", None)])
 def test_no_finding_is_lost(release: str, trainer: str, gpus: int | None) -> None:
     options = Options(release, trainer=trainer, gpus=gpus)
-    texts = [json.dumps(case["config"]) for case in generate(11, 120)]
+    texts = [json.dumps(case["config"]) for case in generate(11, 40)]
     configs = [prepare(text.encode(), "ds.json", options) for text in texts]
     configs = [config for config in configs if config.document.format == "json"]
     called = Bench(RULES, configs[0].target)
