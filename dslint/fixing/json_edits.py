@@ -136,15 +136,22 @@ class JsonEditor:
             pairs.append(f"{deeper}{json.dumps(key, ensure_ascii=False)}: {written}")
         return "{" + end + f",{end}".join(pairs) + end + indent + "}"
 
-    def _add(self, path: Path, raw: str, raw_indent: str) -> Edits | None:
-        """A new pair, in new objects where its own is missing. `raw` is the value's text."""
+    def _home(self, path: Path) -> tuple[Node, list[str]] | None:
+        """The innermost object there is above a path, and the keys that are missing below it."""
         depth = len(path) - 1
         while depth and self.document.find(path[:depth]) is None:
             depth -= 1
         home = self.document.find(path[:depth])
         if home is None or home.node.kind != "object" or not all(isinstance(k, str) for k in path[depth:]):
             return None
-        node, keys = home.node, [str(key) for key in path[depth:]]
+        return home.node, [str(key) for key in path[depth:]]
+
+    def _add(self, path: Path, raw: str, raw_indent: str) -> Edits | None:
+        """A new pair, in new objects where its own is missing. `raw` is the value's text."""
+        home = self._home(path)
+        if home is None:
+            return None
+        node, keys = home
         if not node.members:
             return self._fill(node, keys, raw, raw_indent)
         last = node.members[-1]

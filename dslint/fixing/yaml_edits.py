@@ -58,13 +58,10 @@ class YamlEditor(JsonEditor):
         return (Edit(span.start, span.end, before + written),)
 
     def _add(self, path: Path, raw: str, raw_indent: str, value: Any = None) -> Edits | None:
-        depth = len(path) - 1
-        while depth and self.document.find(path[:depth]) is None:
-            depth -= 1
-        home = self.document.find(path[:depth])
-        if home is None or home.node.kind != "object" or not all(isinstance(k, str) for k in path[depth:]):
+        home = self._home(path)
+        if home is None:
             return None
-        node, keys = home.node, [str(key) for key in path[depth:]]
+        node, keys = home
         own = self._own(node)
         if self._flow(node):
             flat = raw or json.dumps(value, ensure_ascii=False)

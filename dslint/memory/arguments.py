@@ -82,7 +82,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
 
 
-_SAID = (
+KEYS = (
     "model",
     "seq_len",
     "method",
@@ -99,11 +99,12 @@ _SAID = (
     "fused_loss",
     "no_zero_init",
 )
+"""What is said of a run beside its config: names of flags and settings, as Python spells them."""
 
 
 def said(args: argparse.Namespace) -> bool:
     """Whether the flags say anything about the model or the machine."""
-    return any(getattr(args, name) for name in _SAID)
+    return any(getattr(args, name) for name in KEYS)
 
 
 def settle(args: argparse.Namespace) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dslint.errors import UsageError
+from dslint.memory.arguments import KEYS
 from dslint.memory.hardware import Gpu, Link, card, gpu, link, size
 from dslint.memory.models import model
 from dslint.memory.shapes import EXPERT, Shape
@@ -47,26 +48,6 @@ class Workload:
     def judged(self) -> bool:
         """Whether enough is said for rules about memory: the model and the card."""
         return self.shape is not None and self.gpu is not None
-
-
-KEYS = (
-    "model",
-    "seq_len",
-    "method",
-    "trainable_params",
-    "gpu_type",
-    "gpu_memory",
-    "gpus_per_node",
-    "interconnect",
-    "host_memory",
-    "micro_batch",
-    "gradient_accumulation",
-    "checkpointing",
-    "attention",
-    "fused_loss",
-    "no_zero_init",
-)
-"""The names that settings and flags have in common, as Python spells them."""
 
 
 def workload(said: Mapping[str, Any]) -> Workload | None:
