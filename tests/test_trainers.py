@@ -110,11 +110,11 @@ def outcomes() -> dict[str, dict[str, Any]]:
     """What every row does now, from the installed libraries."""
     if missing():
         pytest.skip(f"not installed: {', '.join(missing())}")
-    oracle = Path(__file__).parent / "oracle" / "trainers.py"
     cases = "".join(json.dumps(row.case()) + "\n" for row in LIVE)
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     done = subprocess.run(
-        [sys.executable, str(oracle)],
+        [sys.executable, "-m", "tests.oracle.trainers"],
+        cwd=Path(__file__).parent.parent,
         input=cases,
         capture_output=True,
         text=True,

@@ -76,10 +76,17 @@ def dtypes_unknown(config: Config) -> Any:
 
 @fact
 def accumulates_in(config: Config) -> Any:
-    """The dtype gradients accumulate in: data_types.grad_accum_dtype, else that of the model."""
+    """The dtype gradients accumulate in: data_types.grad_accum_dtype, else that of the model.
+
+    Before 0.17.6 bf16 without ZeRO accumulates in fp32 where nothing is said (runtime/engine.py,
+    get_data_types; run in 0.17.5).
+    """
     value = config.written(("data_types", "grad_accum_dtype"))
     if value is None:
-        return precision(config)
+        model, stage = precision(config), config.value(STAGE)
+        if model != "bf16" or config.target.release_number >= (0, 17, 6):
+            return model
+        return UNKNOWN if stage is UNKNOWN else "fp32" if stage == 0 else model
     return SPELLINGS.get(value, UNKNOWN) if isinstance(value, str) else UNKNOWN
 
 

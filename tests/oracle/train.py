@@ -418,6 +418,14 @@ def extensions() -> str:
     return folder
 
 
+def drop_stale_locks() -> None:
+    """Takes away the locks of builds that were killed, at which every later build would wait for ever."""
+    for lock in Path(os.environ["TORCH_EXTENSIONS_DIR"]).glob("*/lock"):
+        with contextlib.suppress(OSError):
+            if time.time() - lock.stat().st_mtime > 1200:
+                lock.unlink()
+
+
 def _load_operators(case: dict[str, Any], loaded: set[str]) -> None:
     """Build or load the operators a case may need, in the server, so that its forks inherit them. Built in
     a child, each would be loaded again for every case, and a child killed meanwhile would leave a lock."""
@@ -427,10 +435,7 @@ def _load_operators(case: dict[str, Any], loaded: set[str]) -> None:
     for name, pattern in OPERATORS.items():
         if name not in loaded and re.search(pattern, text):
             loaded.add(name)
-            for lock in Path(os.environ["TORCH_EXTENSIONS_DIR"]).glob("*/lock"):  # of a build that was killed
-                with contextlib.suppress(OSError):
-                    if time.time() - lock.stat().st_mtime > 1200:
-                        lock.unlink()
+            drop_stale_locks()
             with contextlib.suppress(Exception):
                 get_accelerator().create_op_builder(name).load(verbose=False)
 

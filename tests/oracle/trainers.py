@@ -1,6 +1,6 @@
 """What HF Trainer and accelerate themselves do with a config, on one CPU rank over gloo.
 
-    python tests/oracle/trainers.py < cases.jsonl > outcomes.jsonl
+    python -m tests.oracle.trainers < cases.jsonl > outcomes.jsonl
 
 A case is {"loader": one of LOADERS, "config": object or text,
 "args": {TrainingArguments}, "do": what to do, "env": {}, "files": {name: text}}. `do` is "train" (default),
@@ -30,6 +30,8 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
+
+from tests.oracle.train import drop_stale_locks, extensions
 
 os.environ.setdefault("DS_ACCELERATOR", "cpu")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -271,6 +273,8 @@ def _prepare() -> None:
     backend = importlib.import_module("deepspeed.comm.torch")  # the attribute of that name is torch itself
     vars(backend)["build_shm_op"] = lambda: None  # all-reduce through /dev/shm, minutes to build
     get_accelerator().is_fp16_supported = lambda: True  # type: ignore[method-assign]
+    os.environ["TORCH_EXTENSIONS_DIR"] = extensions()
+    drop_stale_locks()
     with contextlib.suppress(Exception):
         from deepspeed.ops.op_builder.cpu import CPUAdamBuilder, FusedAdamBuilder
 
