@@ -116,6 +116,10 @@ class Input:
             text = text.replace("\n", "\r\n")
         return text.encode("utf-8", "surrogatepass")
 
+    def value(self) -> Any:
+        """One of VALUES, not shared with another place or input that changes it later."""
+        return json.loads(json.dumps(self.draw.choice(VALUES)))
+
     def restructured(self, config: Any) -> Any:
         """A config with a value, a key or a section of it changed, moved or dropped."""
         draw, objects = self.draw, []
@@ -127,12 +131,12 @@ class Input:
                 waiting += node.values()
         objects = [node for node in objects if node]
         if not objects:
-            return draw.choice(VALUES)
+            return self.value()
         node = draw.choice(objects)
         key = draw.choice(list(node))
         what = draw.randrange(6)
         if what == 0:
-            node[key] = draw.choice(VALUES)
+            node[key] = self.value()
         elif what == 1:
             node[draw.choice([key.upper(), key[:-1], key + "s", key.replace("_", "-"), "x" * 300, "\ud800", ""])] = node.pop(key)
         elif what == 2:
@@ -143,7 +147,7 @@ class Input:
         elif what == 4:
             node[key] = draw.choice([{key: node[key]}, [node[key]], str(node[key])])
         else:
-            return draw.choice([{"deepspeed": config}, {"deepspeed_config": config}, [config], {**config, "dslint": draw.choice(VALUES)}]) if isinstance(config, dict) else [config]  # fmt: skip
+            return draw.choice([{"deepspeed": config}, {"deepspeed_config": config}, [config], {**config, "dslint": self.value()}]) if isinstance(config, dict) else [config]  # fmt: skip
         return config
 
     def bitten(self, raw: bytes) -> bytes:
