@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,8 @@ from dslint.fixing.loop import Judge, Outcome, fix_text
 from dslint.formats import read_bytes
 from dslint.lint import Options, lint
 from dslint.rules import load
+from tests import fix_properties
+from tests.fix_properties import broken, layout
 from tests.oracle.generate import generate
 
 RULES = load()
@@ -636,23 +637,37 @@ def test_a_write_that_ends_at_any_call_leaves_the_old_or_the_new_file(here: Path
 # What holds of every config
 
 
-def generated(seed: int, n: int) -> Iterator[str]:
-    for case in generate(seed=seed, n=n):
-        yield json.dumps(case["config"], indent=2)
-
-
-@pytest.mark.parametrize("trainer", ["raw", "hf"])
+@pytest.mark.parametrize("trainer", [None, "raw", "hf"])
 @pytest.mark.parametrize("unsafe", [False, True])
-def test_properties_on_generated_configs(trainer: str, unsafe: bool) -> None:
-    """Twice is once, it parses, no error is new, what was fixed is gone."""
-    count = 0
-    for text in generated(seed=5, n=150):
-        judge = judge_for(trainer=trainer)
-        before = judge(text.encode())
-        outcome = fix_text(text.encode(), judge, unsafe)
-        count += len(outcome.fixed)
-        json.loads(outcome.raw)
-        errors = {(f.code, f.key) for f in before.findings if f.severity == "error"}
-        assert {(f.code, f.key) for f in outcome.report.findings if f.severity == "error"} <= errors
-        assert fix_text(outcome.raw, judge, unsafe).raw == outcome.raw
+def test_properties_on_generated_configs(trainer: str | None, unsafe: bool) -> None:
+    """Twice is once, it parses, no error is new, what was fixed is gone: in every layout."""
+    count, wrong = 0, []
+    for number, case in enumerate(generate(seed=5, n=100)):
+        name, raw = layout(case["config"], number)
+        fixed, said = broken(raw, judge_for(trainer=trainer, name=name), unsafe)
+        count += fixed
+        wrong += [(case["id"], said)] if said else []
+    assert wrong == []
     assert count > 20
+
+
+@pytest.mark.parametrize(
+    "fixed, said",
+    [
+        (BAD + " ", "twice"),
+        (BAD.replace("\n", "\r\n"), "line ends"),
+        (BAD.replace("8", '"x"'), "new errors"),
+        (BAD[:-3], "read"),
+        (BAD.replace("1", "2"), "still found: ['misspelled-key', 'removed-key']"),
+    ],
+)
+def test_a_promise_that_is_broken_is_said(fixed: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fix(raw: bytes, judge: Judge, unsafe: bool) -> Outcome:
+        new = raw + b" " if said == "twice" else fixed.encode()
+        return Outcome(new, judge(new), tuple(f for f in judge(raw).findings if f.fix), 0)
+
+    judge = judge_for(trainer="raw")
+    assert broken(BAD.encode(), judge, True) == (2, [])
+    monkeypatch.setattr(fix_properties, "fix_text", fix)
+    count, found = broken(BAD.encode(), judge, True)
+    assert count == 2 and any(said in what for what in found), found
