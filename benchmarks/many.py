@@ -78,6 +78,7 @@ def main() -> None:
             paths.append(str(path))
         commands = {
             "dslint": (*DSLINT, *paths),
+            "dslint -j auto": (*DSLINT, "-j", "auto", *paths),
             "check-jsonschema": (*check_jsonschema(args.schema.resolve()), *paths),
         }
         times = medians(commands, args.rounds, allowed=(0, 1))

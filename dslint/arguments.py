@@ -153,6 +153,14 @@ def arguments() -> Parser:
         help="of the files given, lint only DeepSpeed configs, by name and content (for hooks)",
     )
     files.add_argument("--stdin-filename", metavar="NAME", help="the name to report standard input under")
+    files.add_argument(
+        "-j",
+        "--jobs",
+        type=jobs,
+        default=1,
+        metavar="N",
+        help="processes that judge the files (default: 1); auto or 0: as many as there are CPUs and work for",
+    )
     kept = p.add_argument_group("settings (dslint.toml, or [tool.dslint] in pyproject.toml) and baselines")
     kept.add_argument(
         "--baseline", metavar="FILE", help="report only what this file does not know, and what is stale in it"
@@ -196,3 +204,12 @@ def arguments() -> Parser:
 def words(text: str) -> tuple[str, ...]:
     """Comma-separated words."""
     return tuple(word.strip() for word in text.split(",") if word.strip())
+
+
+def jobs(text: str) -> int:
+    """A number of processes, 0 for "auto"."""
+    if text == "auto":
+        return 0
+    if not text.isascii() or not text.isdigit() or len(text) > 4:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of processes (0 to 9999) or auto")
+    return int(text)

@@ -9,8 +9,8 @@ import argparse
 import gc
 import os
 import sys
-from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from dslint import schema as schemas
 from dslint.arguments import arguments
@@ -18,7 +18,7 @@ from dslint.errors import UsageError
 from dslint.finding import FileReport, at_least
 from dslint.fixing import arguments as fixing
 from dslint.inputs import Input, Work, gather, nothing_found, related
-from dslint.judge import judged
+from dslint.judge import report_of
 from dslint.lint import Options, codes_heard, prepare
 from dslint.memory import arguments as fitting
 from dslint.publish import complain, publish, save, write, written_files
@@ -26,6 +26,11 @@ from dslint.publish import settle as settle_outputs
 from dslint.rules import Rule, load
 from dslint.settle import Settling, show
 from dslint.verify import arguments as verifying
+
+if TYPE_CHECKING:
+    from dslint.fixing.loop import Outcome
+
+R = TypeVar("R", FileReport, "Outcome")
 
 CLEAN, FOUND, FAILED = 0, 1, 2
 
@@ -115,7 +120,7 @@ def run(settling: Settling) -> int:
     elif args.fix:
         work, reports, failed = mended(args, work, inputs, settling, failed)
     else:
-        reports = [judged(settling.of(name), raw, name, targets) for name, raw, targets in work]
+        reports = list(each(report_of, work, settling))
     if not work and not failed and not args.filter:
         raise UsageError(nothing_found(args.paths))
     if args.estimate:
@@ -217,11 +222,12 @@ def mended(
 
     Standard input is printed mended.
     """
-    from dslint.fixing.command import fix_all
+    from dslint.fixing.command import fix_all, fixed
 
     stdin = (args.stdin_filename or "<stdin>") if "-" in args.paths else None
     names = {name for name, _ in inputs}
-    done = fix_all(work, judging(settling), names, args.unsafe_fixes, stdin)
+    outcomes = each(fixed, [one for one in work if one[0] in names], settling)
+    done = fix_all(work, settling, names, outcomes, stdin)
     for message in done.cannot:
         complain(message)
     for name, raw, _ in done.work:
@@ -234,10 +240,11 @@ def show_diff(
     args: argparse.Namespace, work: list[Work], inputs: list[Input], settling: Settling, failed: bool
 ) -> int:
     """Carries out `--diff`: prints what `--fix` would change and returns the exit code."""
-    from dslint.fixing.command import diff, fix_all
+    from dslint.fixing.command import diff, fix_all, fixed
 
     names = {name for name, _ in inputs}
-    done = fix_all(work, judging(settling), names, args.unsafe_fixes, write=False)
+    outcomes = each(fixed, [one for one in work if one[0] in names], settling)
+    done = fix_all(work, settling, names, outcomes, write=False)
     if not work and not failed and not args.filter:
         raise UsageError(nothing_found(args.paths))
     text = "".join(diff(name, old, new) for name, old, new in done.changed)
@@ -249,9 +256,13 @@ def show_diff(
     return FAILED if failed else FOUND if done.changed else CLEAN
 
 
-def judging(settling: Settling) -> Callable[[bytes, str, list[Options]], FileReport]:
-    """The function that makes a report of any file."""
-    return lambda raw, name, targets: judged(settling.of(name), raw, name, targets)
+def each(step: Callable[[Settling, Work], R], work: list[Work], settling: Settling) -> Iterator[R]:
+    """What a step makes of each file, in their order; by several processes where --jobs asks for them."""
+    if settling.flags.jobs == 1:
+        return (step(settling, one) for one in work)
+    from dslint.processes import spread
+
+    return spread(step, work, settling)
 
 
 def verified(

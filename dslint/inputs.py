@@ -90,7 +90,7 @@ def related(args: argparse.Namespace, inputs: list[Input], settling: Settling) -
 
 def looking_below(folders: list[str]) -> Callable[[str], bytes | None]:
     """Reads files that other files name: configs and arguments, by their suffix, that lie below here."""
-    roots = [os.path.realpath(folder) for folder in folders]
+    roots = {os.path.realpath(folder) for folder in folders}
 
     def look(path: str) -> bytes | None:
         try:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from dslint.errors import UsageError
 from dslint.finding import FileReport
 from dslint.lint import Options, all_findings, in_order, lint_releases, settled
 from dslint.releases import number
-from dslint.settle import Plan, releases_of
+from dslint.settle import Plan, Settling, releases_of
+
+if TYPE_CHECKING:
+    from dslint.inputs import Work
 
 
 def judged(plan: Plan, raw: bytes, name: str, targets: Sequence[Options]) -> FileReport:
@@ -21,6 +25,12 @@ def judged(plan: Plan, raw: bytes, name: str, targets: Sequence[Options]) -> Fil
         first.others = [report.target for report in reports[1:]]
     each = [replace(target, release=release) for target in targets for release in plan.releases]
     return settled(first, raw, each, plan.rules)
+
+
+def report_of(settling: Settling, one: Work) -> FileReport:
+    """The report of one file, as its own settings have it."""
+    name, raw, targets = one
+    return judged(settling.of(name), raw, name, targets)
 
 
 def _findings(plan: Plan, raw: bytes, name: str, options: Options) -> FileReport:

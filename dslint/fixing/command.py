@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from dslint.finding import FileReport, Section
 from dslint.fixing.loop import Outcome, fix_text
 from dslint.fixing.writing import WriteError
 from dslint.fixing.writing import replace as replace_file
 from dslint.formats import decode
+from dslint.judge import report_of
 from dslint.lint import Options
 from dslint.report.escape import visible
 from dslint.report.words import counted
 
+if TYPE_CHECKING:
+    from dslint.settle import Settling
+
 Work = tuple[str, bytes, list[Options]]
-JudgeFor = Callable[[bytes, str, list[Options]], FileReport]
 
 
 @dataclass(slots=True)
@@ -44,13 +48,13 @@ def in_words(count: int, unsafe_left: int, verb: str = "fixed") -> str:
 
 def fix_all(
     work: Iterable[Work],
-    judge: JudgeFor,
+    settling: Settling,
     names: set[str],
-    unsafe: bool,
+    outcomes: Iterator[Outcome],
     stdin: str | None = None,
     write: bool = True,
 ) -> Fixed:
-    """Fixes the files in `names`; the others are only judged.
+    """Fixes the files in `names`, with what came of each; the others are only judged.
 
     Nothing is written to the one that is called `stdin`, and without `write` to none.
     """
@@ -58,9 +62,9 @@ def fix_all(
     for name, raw, targets in work:
         if name not in names:
             done.work.append((name, raw, targets))
-            done.reports.append(judge(raw, name, targets))
+            done.reports.append(report_of(settling, (name, raw, targets)))
             continue
-        outcome = fixed(name, raw, targets, judge, unsafe)
+        outcome = next(outcomes)
         report, new = outcome.report, outcome.raw
         count = len(outcome.fixed)
         if new != raw and write and name != stdin:
@@ -68,7 +72,7 @@ def fix_all(
                 replace_file(name, raw, new)
             except WriteError as error:
                 done.cannot.append(str(error))
-                report, new, count = judge(raw, name, targets), raw, 0
+                report, new, count = report_of(settling, (name, raw, targets)), raw, 0
         if new != raw:
             done.changed.append((name, raw, new))
         if count or outcome.unsafe_left:
@@ -82,15 +86,16 @@ def fix_all(
     return done
 
 
-def fixed(name: str, raw: bytes, targets: list[Options], judge: JudgeFor, unsafe: bool) -> Outcome:
+def fixed(settling: Settling, one: Work) -> Outcome:
     """One file fixed. Errors of rules that are not heard count, too: no fix may bring one."""
+    name, raw, targets = one
     silent = any(target.select or target.ignore for target in targets)
     every = [replace(target, select=(), ignore=()) for target in targets]
     return fix_text(
         raw,
-        lambda text: judge(text, name, targets),
-        unsafe,
-        (lambda text: judge(text, name, every)) if silent else None,
+        lambda text: report_of(settling, (name, text, targets)),
+        settling.flags.unsafe_fixes,
+        (lambda text: report_of(settling, (name, text, every))) if silent else None,
     )
 
 
