@@ -8,10 +8,23 @@ from dataclasses import replace
 
 from dslint.finding import PHASES, Finding
 
+COMPARED = "never-equals-argument"
+"""A value that a trainer compares with an argument, in vain; "auto" is a cure where DeepSpeed refuses it, too."""
+
 GIVES_WAY = {
     "auto-not-filled": ("misplaced-key",),  # in its right place it is filled, or named again
     "deprecated-key": ("two-spellings", "bfloat16-section-shadowed"),
     "zero-stage-missing": ("stage-missing-at-save",),
+    COMPARED: (
+        "wrong-type",
+        "out-of-range",
+        "invalid-value",
+        "gradient-clipping-not-a-number",
+        "optimizer-value-refused",
+        "optimizer-value-crashes",
+        "scheduler-value-refused",
+        "scheduler-value-crashes",
+    ),
 }
 """Rule -> rules at the same key whose cure is the one to follow."""
 
@@ -39,9 +52,23 @@ def one_each(findings: Sequence[Finding]) -> list[Finding]:
             kept.append(finding)
             continue
         other = by_key[finding.key][stays]
-        if PHASES.index(finding.phase) < PHASES.index(other.phase):  # it bites before that
-            better[other] = replace(other, phase=finding.phase)
-    return [better.get(finding, finding) for finding in kept]
+        told = better.get(other, other)
+        if PHASES.index(finding.phase) < PHASES.index(told.phase):  # it bites before that
+            told = replace(told, phase=finding.phase)
+        if finding.name == COMPARED:
+            told = replace(told, cure=f'{told.cure}, or "auto"', fix=told.fix or finding.fix)
+        better[other] = told
+    return [better.get(finding, finding) for finding in _once(kept)]
+
+
+def _once(findings: list[Finding]) -> list[Finding]:
+    """The findings; advice that would be given in the same words at several places only at the first."""
+    first: dict[tuple[str, str], Finding] = {}
+    for finding in findings:
+        words = finding.code, finding.message
+        if finding.severity == "info" and finding.start < first.setdefault(words, finding).start:
+            first[words] = finding
+    return [f for f in findings if f.severity != "info" or first[f.code, f.message] is f]
 
 
 def _explained(error: Finding, literal: Finding) -> Finding:

@@ -67,3 +67,51 @@ def test_values_that_a_trainer_compares_are_told_once() -> None:
     assert (
         "train_micro_batch_size_per_gpu 2 (per_device_train_batch_size), bf16.enabled true" in said[0].message
     )
+
+
+@pytest.mark.parametrize(
+    "key, text, name",
+    [
+        ("train_batch_size", '"train_batch_size": "8"', "wrong-type"),
+        ("gradient_clipping", '"gradient_clipping": "1.0"', "gradient-clipping-not-a-number"),
+        ("bf16.enabled", '"bf16": {"enabled": "maybe"}', "wrong-type"),
+        (
+            "optimizer.params.weight_decay",
+            '"optimizer": {"type": "AdamW", "params": {"weight_decay": "0.1"}}',
+            "optimizer-value-crashes",
+        ),
+        (
+            "optimizer.params.lr",
+            '"optimizer": {"type": "SGD", "params": {"lr": "0.1"}}',
+            "optimizer-value-refused",
+        ),
+        (
+            "scheduler.params.warmup_num_steps",
+            '"scheduler": {"type": "WarmupLR", "params": {"warmup_num_steps": 0}}',
+            "scheduler-value-refused",
+        ),
+    ],
+)
+def test_a_value_that_deepspeed_refuses_is_one_error_under_a_trainer_that_compares(
+    key: str, text: str, name: str
+) -> None:
+    (error,) = found(
+        f'{{"train_micro_batch_size_per_gpu": "auto", "zero_optimization": {{}}, {text}}}', "hf"
+    )[key]
+    assert (error.name, error.phase, error.severity) == (name, "trainer", "error")
+    assert error.cure.endswith(', or "auto"') and error.fix is not None
+
+
+def test_what_only_the_trainer_refuses_stays() -> None:
+    said = found('{"train_micro_batch_size_per_gpu": "auto", "bf16": {"enabled": "true"}}', "hf")
+    assert [f.name for f in said["bf16.enabled"]] == ["never-equals-argument"]
+
+
+@pytest.mark.parametrize(
+    "order", [("offload_optimizer", "offload_param"), ("offload_param", "offload_optimizer")]
+)
+def test_advice_in_the_same_words_is_given_once(order: tuple[str, str]) -> None:
+    nvme = '{"device": "nvme", "nvme_path": "/local"}'
+    text = f'{{"train_batch_size": 8, "zero_optimization": {{"stage": 3, "{order[0]}": {nvme}, "{order[1]}": {nvme}}}}}'
+    said = [f.key for findings in found(text).values() for f in findings if f.name == "nvme-needs-libaio"]
+    assert said == [f"zero_optimization.{order[0]}.device"]

@@ -5,7 +5,6 @@ Every fact here is [] or False for other files. Source: see :mod:`dslint.trainer
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from dslint.config import ACCELERATE, Config
@@ -132,22 +131,19 @@ def _file(config: Config) -> str | None:
 
 @fact
 def accelerate_ambiguous(config: Config) -> Any:
-    """Keys that may not stand beside deepspeed_config_file, each in the accelerate file and in the other.
+    """Keys of an accelerate file that may not stand beside deepspeed_config_file.
 
-    `this.here` is the key, `this.there` what it stands beside, with the place.
+    `this.here` is the key, `this.there` what it stands beside, and where that sets the same.
     """
     from dslint.trainers.accelerate import AMBIGUOUS
 
-    if config.document.format == "accelerate":
-        if _file(config) is None:
-            return []
-        return [
-            _item((BLOCK, key), here=key, there=f"deepspeed_config_file{_other(config, AMBIGUOUS[key])}")
-            for key in _block(config)
-            if key in AMBIGUOUS
-        ]
-    companion = config.target.companion
-    return [] if companion is None else list(_told_by(config, companion))
+    if config.document.format != "accelerate" or _file(config) is None:
+        return []
+    return [
+        _item((BLOCK, key), here=key, there=f"deepspeed_config_file{_other(config, AMBIGUOUS[key])}")
+        for key in _block(config)
+        if key in AMBIGUOUS
+    ]
 
 
 def _other(config: Config, path: str) -> str:
@@ -163,21 +159,6 @@ def _other(config: Config, path: str) -> str:
 def _text(document: Document, span: Any) -> str:
     text = " ".join(document.text[span.start : span.end].split())
     return text if len(text) <= 40 else text[:37] + "..."
-
-
-def _told_by(config: Config, companion: Document) -> Iterator[Item]:
-    """The same keys seen from the DeepSpeed config."""
-    from dslint.trainers.accelerate import AMBIGUOUS
-
-    for key, path in AMBIGUOUS.items():
-        place = companion.find((BLOCK, key))
-        where = tuple(path.split("."))
-        if companion.format == "accelerate" and place is not None and config.has(where):
-            line = companion.position(place.span.start)[0]
-            there = (
-                f"{key} {_text(companion, place.node.span)} in {companion.name}:{line}, which names this file"
-            )
-            yield Item(where, {"key": path, "here": path, "there": there})
 
 
 @fact
