@@ -252,7 +252,8 @@ def show_diff(
         failed = save(args.output, text) or failed
     else:
         write(sys.stdout, text)
-    complain(done.summary)
+    if work:
+        complain(done.summary)
     return FAILED if failed else FOUND if done.changed else CLEAN
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any, NamedTuple, TypeAlias
 
 Path: TypeAlias = "tuple[str | int, ...]"
@@ -169,17 +170,9 @@ def plain(node: Node) -> Any:
 
 def line_starts(text: str) -> list[int]:
     """Offsets at which lines begin; a line ends with \\n, \\r\\n or a lone \\r."""
-    starts = [0]
-    i = 0
-    while True:
-        lf, cr = text.find("\n", i), text.find("\r", i)
-        if lf < 0 and cr < 0:
-            return starts
-        if cr >= 0 and (lf < 0 or cr < lf):
-            i = cr + 2 if lf == cr + 1 else cr + 1
-        else:
-            i = lf + 1
-        starts.append(i)
+    if "\r" in text:
+        text = text.replace("\r\n", " \n").replace("\r", "\n")
+    return [0, *accumulate(len(line) + 1 for line in text.split("\n")[:-1])]
 
 
 def dotted(path: Path) -> str:

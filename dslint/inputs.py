@@ -37,7 +37,10 @@ def gather(args: argparse.Namespace, settling: Settling) -> tuple[list[Input], l
             if path == "-":
                 if sys.stdin is None:
                     raise OSError("standard input is closed")
-                inputs.append((args.stdin_filename or "<stdin>", sys.stdin.buffer.read()))
+                raw = sys.stdin.buffer.read(MAX_BYTES + 1)
+                if len(raw) > MAX_BYTES:  # it may have no end, and --fix would print a part of it
+                    raise UsageError(f"standard input: more than {MAX_BYTES:,} bytes, which no config has")
+                inputs.append((args.stdin_filename or "<stdin>", raw))
             elif os.path.isdir(path):
                 paths = (p for p in below(Path(path)) if readable(p) and not settling.leaves_out(str(p)))
                 found = ((str(p), head_of(p)) for p in paths)

@@ -7,12 +7,14 @@ import os
 import stat
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dslint.cli import main
+from dslint.document import line_starts
 
 GOOD = {"train_batch_size": 8, "zero_optimization": {"stage": 2}}
 BAD = {"train_batch_size": 8, "zero_optimization": {"stage": 7}}
@@ -114,6 +116,26 @@ def test_unreadable_file(capsys: pytest.CaptureFixture[str]) -> None:
     code, _, err = run(capsys, "ds.json")
     os.chmod("ds.json", stat.S_IRUSR | stat.S_IWUSR)
     assert code == 2 and "Permission denied" in err
+
+
+@pytest.mark.parametrize("flags", [[], ["--fix"], ["--diff"], ["--filter"]], ids=" ".join)
+def test_standard_input_without_an_end_is_one_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, flags: list[str]
+) -> None:
+    with open("/dev/zero", encoding="utf-8") as endless:
+        monkeypatch.setattr(sys, "stdin", endless)
+        said = run(capsys, "-", *flags)
+    assert said == (2, "", "dslint: standard input: more than 2,000,000 bytes, which no config has\n")
+
+
+def test_a_text_of_many_lines_is_read_in_linear_time() -> None:
+    assert line_starts("a\r\nb\nc\rd\r\n\n\r\r") == [0, 3, 5, 7, 10, 11, 12, 13]
+    seconds = {}
+    for many in (20_000, 200_000):
+        begun = time.process_time()
+        line_starts('{"train_batch_size": 8,\n' * many)
+        seconds[many] = time.process_time() - begun
+    assert seconds[200_000] < 40 * max(seconds[20_000], 0.001)
 
 
 def test_directories_are_searched_by_name_and_content(capsys: pytest.CaptureFixture[str]) -> None:

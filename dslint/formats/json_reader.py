@@ -75,7 +75,7 @@ def read_json(text: str, name: str) -> Document:
     """
     doc = Document(name, text, None)
     if len(text) > MAX_SIZE:
-        size = f"{len(text):,} characters; dslint reads configs of up to {MAX_SIZE:,}"
+        size = f"more than {MAX_SIZE:,} characters, up to which dslint reads configs"
         doc.problems.append(Problem("file-too-large", Span(0, 0), size, cure="name a DeepSpeed config"))
         return doc
     reading = _read(text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text)

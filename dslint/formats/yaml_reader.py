@@ -58,7 +58,7 @@ def read_yaml(text: str, name: str) -> Document:
     """Read a YAML file. The root is None only if nothing could be read."""
     doc = Document(name, text, None, format="yaml")
     if len(text) > MAX_SIZE:
-        message = f"{len(text):,} characters; dslint reads YAML files of up to {MAX_SIZE:,}"
+        message = f"more than {MAX_SIZE:,} characters, up to which dslint reads YAML files"
         doc.problems.append(Problem("file-too-large", Span(0, 0), message, cure="name a config"))
         return doc
     builder = _Builder(doc)
