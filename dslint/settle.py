@@ -22,7 +22,7 @@ from dslint.memory import arguments as fitting
 from dslint.releases import holds, number
 from dslint.repository import asked_release
 from dslint.rules import Rule, load, no_such_rule
-from dslint.settings import FILE_KEYS, KEYS, Settings, nearest, read
+from dslint.settings import KEYS, Settings, nearest, read
 
 DEFAULTS: dict[str, Any] = {"fail_on": "error", "select": (), "ignore": (), "severity": {}, "rules": ()}
 
@@ -120,7 +120,7 @@ class Settling:
             try:
                 options = replace(options, workload=workload(vars(args)))
             except UsageError as error:
-                raise _blamed(error, args, origins) from None
+                raise _blamed(error, origins) from None
         return Plan(args, options, releases, rules, origins)
 
     def _value(self, key: str, value: Any, where: str, folder: str) -> Any:
@@ -184,14 +184,11 @@ def at_severities(rules: list[Rule], severities: Mapping[str, str]) -> list[Rule
     return changed
 
 
-def _blamed(error: UsageError, args: argparse.Namespace, origins: Mapping[str, str]) -> UsageError:
-    """An error about the model or the machine, blamed on the setting whose value it speaks of."""
-    for key, where in origins.items():
-        value = getattr(args, key.replace("-", "_"))
-        if key in FILE_KEYS and isinstance(value, (str, int)) and not where.startswith("--"):
-            if f"--{key}" in str(error) or repr(value) in str(error):
-                return UsageError(f"{where}: {key}: {error}")
-    return error
+def _blamed(error: UsageError, origins: Mapping[str, str]) -> UsageError:
+    """An error about the model or the machine, which begins with a flag, blamed on the setting that said it."""
+    flag, _, problem = str(error).partition(": ")
+    where = origins.get(flag.removeprefix("--"), flag)
+    return error if where == flag else UsageError(f"{where}: {flag.removeprefix('--')}: {problem}")
 
 
 def target_releases(asked: str | None, where: str, isolated: bool) -> tuple[list[str], str]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 from dslint.errors import UsageError
 from dslint.memory.arguments import KEYS
 from dslint.memory.hardware import Gpu, Link, card, gpu, link, size
 from dslint.memory.models import model
 from dslint.memory.shapes import EXPERT, Shape
+
+T = TypeVar("T")
 
 METHODS = ("full", "lora", "qlora")
 ATTENTION = ("flash", "eager")
@@ -61,21 +63,14 @@ def workload(said: Mapping[str, Any]) -> Workload | None:
     card_said = given.get("gpu_type"), given.get("gpu_memory")
     found: Gpu | None = None
     if card_said[0] is not None:
-        found = gpu(str(card_said[0]))
+        found = _made(given, "gpu_type", gpu)
         if card_said[1] is not None:
-            found = Gpu(
-                found.name,
-                card(str(card_said[1])).usable,
-                found.bf16,
-                found.tflops,
-                found.link,
-                found.host_rate,
-            )
+            found = replace(found, usable=_made(given, "gpu_memory", card).usable)
     elif card_said[1] is not None:
-        found = card(str(card_said[1]))
+        found = _made(given, "gpu_memory", card)
     checkpointing = given.get("checkpointing")
     return Workload(
-        shape=model(str(given["model"])) if "model" in given else None,
+        shape=_made(given, "model", model) if "model" in given else None,
         seq_len=_whole(given, "seq_len"),
         micro_batch=_whole(given, "micro_batch"),
         accumulation=_whole(given, "gradient_accumulation"),
@@ -83,13 +78,21 @@ def workload(said: Mapping[str, Any]) -> Workload | None:
         trainable=_whole(given, "trainable_params", 10**13),
         gpu=found,
         gpus_per_node=_whole(given, "gpus_per_node"),
-        interconnect=link(str(given["interconnect"])) if "interconnect" in given else None,
-        host_memory=size(str(given["host_memory"])) if "host_memory" in given else None,
+        interconnect=_made(given, "interconnect", link) if "interconnect" in given else None,
+        host_memory=_made(given, "host_memory", size) if "host_memory" in given else None,
         checkpointing=None if checkpointing is None else checkpointing in ("on", True),
         attention=_one_of(given, "attention", ATTENTION),
         fused_loss=bool(given.get("fused_loss")),
         zero_init=not given.get("no_zero_init"),
     )
+
+
+def _made(said: Mapping[str, Any], key: str, make: Callable[[str], T]) -> T:
+    """What a flag means; an error names the flag."""
+    try:
+        return make(str(said[key]))
+    except UsageError as error:
+        raise UsageError(f"{_flag(key)}: {error}") from None
 
 
 def _whole(said: Mapping[str, Any], key: str, most: int = 10**9) -> int | None:
