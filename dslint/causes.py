@@ -9,7 +9,7 @@ from dataclasses import replace
 from dslint.finding import PHASES, Finding
 
 COMPARED = "never-equals-argument"
-"""A value that a trainer compares with an argument in vain; "auto" is a cure for what DeepSpeed refuses, too."""
+"""A value that a trainer compares in vain. Where DeepSpeed refuses it, too, "auto" is a second cure."""
 
 GIVES_WAY = {
     "auto-not-filled": ("misplaced-key",),  # in its right place it is filled, or named again

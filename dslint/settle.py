@@ -185,7 +185,7 @@ def at_severities(rules: list[Rule], severities: Mapping[str, str]) -> list[Rule
 
 
 def _blamed(error: UsageError, origins: Mapping[str, str]) -> UsageError:
-    """An error about the model or the machine, which begins with a flag, blamed on the setting that said it."""
+    """An error that begins with a flag, blamed on the setting that gave it where it was no flag."""
     flag, _, problem = str(error).partition(": ")
     where = origins.get(flag.removeprefix("--"), flag)
     return error if where == flag else UsageError(f"{where}: {flag.removeprefix('--')}: {problem}")
