@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from itertools import combinations
 from typing import NoReturn
 
 from dslint import __version__
@@ -108,7 +109,7 @@ def arguments() -> Parser:
     rules = p.add_argument_group("rules")
     rules.add_argument(
         "--select",
-        type=words,
+        type=selection,
         metavar="RULES",
         help="only these: codes (DS401), families (DS4), names, ALL; comma-separated",
     )
@@ -185,7 +186,7 @@ def arguments() -> Parser:
     info.add_argument(
         "--test-rules", metavar="DIR", help="try the examples in a folder of rule files of your own"
     )
-    info.add_argument("--list-rules", action="store_true", help="all rules, one a line")
+    info.add_argument("--list-rules", action="store_true", help="all rules, or those of --select, one a line")
     info.add_argument(
         "--print-schema", action="store_true", help="the JSON Schema of the release, for editors"
     )
@@ -201,9 +202,49 @@ def arguments() -> Parser:
     return p
 
 
+MODES = (
+    "server", "test_rules", "show_settings", "explain", "list_rules", "print_schema", "recommend",
+    "show_config", "verify", "diff", "fix", "estimate", "write_baseline",
+)  # fmt: skip
+"""Flags of which each asks for something else than plain findings."""
+
+TOGETHER = ({"fix", "estimate"}, {"fix", "write_baseline"})
+"""Pairs of MODES that may be asked for at once."""
+
+REPORTING = ("verify", "fix", "estimate")
+"""Those of MODES whose result is a report."""
+
+
+def check_modes(args: argparse.Namespace) -> None:
+    """Raises UsageError for flags of which one would be ignored."""
+    asked = [mode for mode in MODES if getattr(args, mode) not in (None, False)]
+    for one, other in combinations(asked, 2):
+        if {one, other} not in TOGETHER:
+            raise UsageError(f"give one of {_flag(one)} and {_flag(other)}")
+    for mode in asked:
+        if mode not in REPORTING and args.outputs:
+            form, file = args.outputs[0]
+            raise UsageError(f"--output {form}={file} is for reports, and {_flag(mode)} makes none")
+        if mode not in (*REPORTING, "recommend") and args.format:
+            raise UsageError(f"--format is for reports, and {_flag(mode)} makes none")
+        if mode in ("server", "test_rules", "write_baseline") and args.output:
+            raise UsageError(f"--output has nothing to write with {_flag(mode)}")
+
+
+def _flag(mode: str) -> str:
+    return "--" + mode.replace("_", "-")
+
+
 def words(text: str) -> tuple[str, ...]:
     """Comma-separated words."""
     return tuple(word.strip() for word in text.split(",") if word.strip())
+
+
+def selection(text: str) -> tuple[str, ...]:
+    """Comma-separated words, one at least: none would mean all rules."""
+    if not (found := words(text)):
+        raise argparse.ArgumentTypeError("it names no rule; ALL means all of them")
+    return found
 
 
 def jobs(text: str) -> int:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from dslint import schema as schemas
-from dslint.arguments import arguments
+from dslint.arguments import arguments, check_modes
 from dslint.errors import UsageError
 from dslint.finding import FileReport, at_least
 from dslint.fixing import arguments as fixing
@@ -41,6 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser = arguments()
         args = parser.parsed(sys.argv[1:] if argv is None else argv)
         settle_outputs(args)
+        check_modes(args)
         if args.server:
             from dslint.server import serve
 
@@ -87,17 +88,21 @@ def run(settling: Settling) -> int:
     if settling.flags.baseline and args.write_baseline:
         raise UsageError("give one of --baseline and --write-baseline")
     if args.show_settings:
-        return say("\n".join(show(plan, path) for path, plan in plans.items()))
+        return say(args, "\n".join(show(plan, path) for path, plan in plans.items()))
     if args.explain is not None:
         from dslint.explain import explain
 
-        return say(explain(args.explain, rules, options.release))
+        return say(args, explain(args.explain, rules, options.release))
     if args.list_rules:
-        return say("".join(f"{r.code}  {r.severity:7}  {r.phase:10}  {r.name}: {r.summary}\n" for r in rules))
+        flags = settling.flags
+        listed = codes_heard(rules, Options("", select=flags.select or (), ignore=flags.ignore or ()))
+        lines = (f"{r.code}  {r.severity:7}  {r.phase:10}  {r.name}: {r.summary}\n"
+                 for r in rules if r.code in listed)  # fmt: skip
+        return say(args, "".join(lines))
     if args.print_schema:
         import json
 
-        return say(json.dumps(schemas.load(options.release), indent=2, ensure_ascii=False) + "\n")
+        return say(args, json.dumps(schemas.load(options.release), indent=2, ensure_ascii=False) + "\n")
     if args.recommend:
         return recommended(args, options, settling)
     inputs, failed = inputs_of(args, settling)
@@ -111,8 +116,8 @@ def run(settling: Settling) -> int:
 
         if not work and not failed:
             raise UsageError(nothing_found(args.paths))
-        say("".join(show_config(prepare(raw, name, targets[0])) for name, raw, targets in work))
-        return FAILED if failed else CLEAN
+        said = say(args, "".join(show_config(prepare(raw, name, targets[0])) for name, raw, targets in work))
+        return FAILED if failed else said
     if args.verify:
         reports, failed = verified(args, work, rules, failed)
     elif args.diff:
@@ -157,7 +162,7 @@ def tested(folder: str) -> int:
 
     passed = True
     for trial in trials(folder, load()):
-        say("".join(f"{line_head(visible(line))}\n" for line in trial.lines))
+        write(sys.stdout, "".join(f"{line_head(visible(line))}\n" for line in trial.lines))
         passed = passed and trial.passed
     return CLEAN if passed else FOUND
 
@@ -294,7 +299,9 @@ def verified(
     return reports, failed or bool(cannot)
 
 
-def say(text: str) -> int:
-    """Prints a text as it is."""
+def say(args: argparse.Namespace, text: str) -> int:
+    """Prints a text that is no report, or writes it to the file of --output."""
+    if args.output:
+        return FAILED if save(args.output, text) else CLEAN
     write(sys.stdout, text)
     return CLEAN

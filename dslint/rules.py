@@ -88,8 +88,17 @@ def no_such_rule(word: str, rules: Iterable[Rule]) -> UsageError:
     """What to say about a rule code or name that does not exist."""
     from dslint.suggest import nearest
 
-    near = nearest(word, [name for rule in rules for name in (rule.code, rule.name)])
-    hint = f"; did you mean {near}?" if near else "; see dslint --list-rules"
+    known = [name for rule in rules for name in (rule.code, rule.name)]
+    family = word.upper()
+    if family == "ALL" or any(name.startswith(family) for name in known):
+        hint = f"; did you mean {family}?"
+        if family == word:  # where only one will do
+            hint = f", it is a family; dslint --list-rules --select {word} lists it"
+    elif family == "NONE":
+        hint = "; to name no rule leave it out"
+    else:
+        near = nearest(word, known)
+        hint = f"; did you mean {near}?" if near else "; see dslint --list-rules"
     return UsageError(f"no rule is called {word}{hint}")
 
 

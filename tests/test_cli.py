@@ -8,11 +8,13 @@ import stat
 import subprocess
 import sys
 import time
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from dslint.arguments import MODES, TOGETHER
 from dslint.cli import main
 from dslint.document import line_starts
 
@@ -84,7 +86,23 @@ def test_exit_codes(capsys: pytest.CaptureFixture[str], config: Any, flags: list
         (["ds.json", "--trainer", "megatron"], "invalid choice: 'megatron'"),
         (["ds.json", "--deepspeed", "latest"], "'latest' is not a DeepSpeed release"),
         (["ds.json", "--deepspeed", "0.1.0"], "releases before"),
-        (["--explain", "DS10"], "no rule is called DS10"),
+        (["--explain", "DS10"], "DS10, it is a family; dslint --list-rules --select DS10 lists it"),
+        (["ds.json", "--select", "all"], "no rule is called all; did you mean ALL?"),
+        (["ds.json", "--select", "ds5"], "no rule is called ds5; did you mean DS5?"),
+        (["ds.json", "--ignore", "ds204"], "no rule is called ds204; did you mean DS204?"),
+        (["ds.json", "--ignore", "none"], "no rule is called none; to name no rule leave it out"),
+        (["ds.json", "--select", ""], "argument --select: it names no rule"),
+        (["ds.json", "--gpu-memory", "much"], "--gpu-memory: 'much' is not an amount of memory"),
+        (["ds.json", "--host-memory", "much"], "--host-memory: 'much' is not an amount of memory"),
+        (["ds.json", "--gpu-type", "b9000x"], "--gpu-type: no GPU is called 'b9000x'"),
+        (
+            ["ds.json", "--show-config", "--format", "json"],
+            "--format is for reports, and --show-config makes none",
+        ),
+        (
+            ["--list-rules", "--output", "json=x"],
+            "--output json=x is for reports, and --list-rules makes none",
+        ),
         (["ds.json", "--output", "no/such/folder/report.txt"], "no/such/folder/report.txt"),
         (["ds.json", "--output", "ds.json"], "would replace the config"),
         (["ds.json", "--deepspeed", "0.19.8 foo"], "'0.19.8 foo' is not a DeepSpeed release"),
@@ -103,6 +121,52 @@ def test_what_cannot_be_done_is_one_line_and_exit_2(
     code, _, err = run(capsys, *argv)
     assert code == 2
     assert says in err and err.count("\n") == 1 and err.startswith("dslint: ")
+
+
+VALUES = {"test_rules": "rules", "explain": "DS204", "write_baseline": "base.json"}
+
+
+@pytest.mark.parametrize("one, other", [*combinations(MODES, 2)], ids="-".join)
+def test_of_two_modes_none_is_ignored(capsys: pytest.CaptureFixture[str], one: str, other: str) -> None:
+    flags = [f"--{mode.replace('_', '-')}" for mode in (one, other)]
+    argv = [
+        part
+        for mode, flag in zip((one, other), flags, strict=True)
+        for part in (flag, VALUES.get(mode))
+        if part
+    ]
+    if {one, other} in TOGETHER:
+        assert run(capsys, *argv, "--model", "7B", write("ds.json", GOOD))[0] == 0
+    else:
+        assert run(capsys, *argv, write("ds.json", GOOD)) == (
+            2,
+            "",
+            f"dslint: give one of {' and '.join(flags)}\n",
+        )
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["--list-rules"],
+        ["--explain", "DS204"],
+        ["--print-schema"],
+        ["--show-config", "ds.json"],
+        ["--show-settings"],
+    ],
+    ids=" ".join,
+)
+def test_what_is_no_report_goes_to_a_file_too(capsys: pytest.CaptureFixture[str], argv: list[str]) -> None:
+    write("ds.json", GOOD)
+    _, printed, _ = run(capsys, *argv)
+    assert run(capsys, *argv, "--output", "out.txt") == (0, "", "")
+    assert printed and Path("out.txt").read_text(encoding="utf-8") == printed
+
+
+def test_rules_are_listed_as_they_are_selected(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = run(capsys, "--list-rules", "--select", "DS2", "--ignore", "DS204")
+    codes = [line.split()[0] for line in out.splitlines()]
+    assert "DS206" in codes and "DS204" not in codes and all(code.startswith("DS2") for code in codes)
 
 
 def test_one_missing_file_does_not_hide_the_findings_in_another(capsys: pytest.CaptureFixture[str]) -> None:

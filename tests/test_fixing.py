@@ -475,8 +475,8 @@ def test_standard_output_is_closed(here: Path) -> None:
     "argv, says",
     [
         (["--unsafe-fixes", "ds.json"], "--unsafe-fixes needs --fix or --diff"),
-        (["--fix", "--diff", "ds.json"], "give one of --fix and --diff"),
-        (["--fix", "--show-config", "ds.json"], "--fix and --show-config do not go together"),
+        (["--fix", "--diff", "ds.json"], "give one of --diff and --fix"),
+        (["--fix", "--show-config", "ds.json"], "give one of --show-config and --fix"),
     ],
 )
 def test_flags_that_do_not_go_together(

@@ -30,10 +30,3 @@ def check(args: argparse.Namespace) -> None:
     """Raises UsageError for flags that do not go together."""
     if args.unsafe_fixes and not (args.fix or args.diff):
         raise UsageError("--unsafe-fixes needs --fix or --diff")
-    if args.fix and args.diff:
-        raise UsageError("give one of --fix and --diff")
-    asked = "--fix" if args.fix else "--diff" if args.diff else ""
-    others = ("verify", "recommend", "show_config", *(("estimate",) if args.diff else ()))
-    for other in others:
-        if asked and getattr(args, other, None):
-            raise UsageError(f"{asked} and --{other.replace('_', '-')} do not go together")

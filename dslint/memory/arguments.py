@@ -121,8 +121,6 @@ def check(args: argparse.Namespace) -> None:
         raise UsageError("--gpus takes one number; a list needs --estimate")
     if args.stages and not args.estimate:
         raise UsageError("--stages needs --estimate")
-    if args.estimate and args.recommend:
-        raise UsageError("give one of --estimate and --recommend")
     if (args.estimate or args.recommend) and not args.model:
         asked = "--estimate" if args.estimate else "--recommend"
         raise UsageError(f"{asked} needs the model: --model NAME, a config.json, or a size such as 7B")

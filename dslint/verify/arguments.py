@@ -74,8 +74,6 @@ def check(args: argparse.Namespace) -> None:
     if args.verify:
         if args.method in ("lora", "qlora"):
             raise UsageError(f"--verify trains all weights; for {args.method} give your own model: --module")
-        if args.estimate or args.recommend:
-            raise UsageError("give one of --verify, --estimate and --recommend")
         return
     given = ("device", "steps", "hf_config", "module", "hostfile", "against", "compare_stages", "max_memory",
              "min_throughput", "memory_limit", "force")  # fmt: skip
