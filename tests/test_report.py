@@ -135,8 +135,31 @@ ds.json:6:3 error[DS101] unknown-key
             FileReport(Document("b.json", "{}", None), Target("0.19.8", "raw", 1), []),
         ]
         assert show("text", reports) == (
-            "No findings in 2 files (DeepSpeed 0.19.8; trainer hf: auto or raw; 1 GPU)\n"
+            "No findings in 2 files (DeepSpeed 0.19.8; trainer hf or raw; 1 GPU)\n"
         )
+
+    def test_the_closing_line_repeats_nothing(self) -> None:
+        targets = [
+            Target("0.19.8", "raw", None, "installed", "no value is left to a trainer"),
+            Target("0.19.8", "hf", None, "installed", 'train_batch_size is "auto"'),
+            Target("0.19.8", "hf", 8, "installed", 'gradient_clipping is "auto"'),
+        ]
+        reports = [FileReport(Document("a.json", "{}", None), target, []) for target in targets]
+        assert show("text", reports) == (
+            "No findings in 3 files (DeepSpeed 0.19.8: installed; trainer raw or hf; GPUs unknown or 8 GPUs)\n"
+        )
+
+    def test_advice_says_what_to_write_and_shows_no_source(self) -> None:
+        advice = find("{}", "{", "info", cure="write it down")
+        assert show("text", one("{}", advice)).startswith(
+            "ds.json:1:1 info[DS101] unknown-key\n  no such key\n  help: write it down\n\n"
+        )
+
+    def test_a_teams_rule_has_no_page(self) -> None:
+        report = one("{}", find("{}", "{", code="ACME001"))
+        assert json.loads(show("json", report))["files"][0]["findings"][0]["url"] == ""
+        (rule,) = json.loads(show("sarif", report))["runs"][0]["tool"]["driver"]["rules"]
+        assert "helpUri" not in rule and "help" not in rule
 
     def test_a_fix_is_the_cure_where_there_is_no_other(self) -> None:
         finding = find("{}", "{", fix=Fix("remove the key", True, ()))

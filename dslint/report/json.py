@@ -11,8 +11,8 @@ A file of which something is suppressed also has "suppressed": the same of each 
 "reason" and "by": "file" (a comment or the object in it) or "baseline".
 
 Lines and columns count from 1, columns in characters, the end exclusive; `key` is a dotted path,
-list items as [0]; the edits of a fix are character offsets. A key may be added at an object's end;
-none is renamed, removed or moved.
+list items as [0]; the edits of a fix are character offsets. `help`, `releases` and `url` may be "": a team's
+own rules have no page. A key may be added at an object's end; none is renamed, removed or moved.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@
 
     1 warning in 1 file (DeepSpeed 0.19.8: installed; trainer raw; GPUs unknown)
 
-[*] marks what --fix mends. What is printed besides the file's own text is ASCII, so that it reads the
-same in every locale.
+[*] marks what --fix mends. Advice (info) shows no source line. What is printed besides the file's own text is
+ASCII, so that it reads the same in every locale.
 """
 
 from __future__ import annotations
@@ -53,14 +53,13 @@ def _block(document: Document, finding: Finding, color: bool) -> str:
     what = _paint(f"{finding.severity}[{finding.code}]", severity, color)
     mark = " [*]" if finding.fix is not None and finding.fix.safe else ""
     head = [f"{where} {what} {visible(finding.name)}{mark}", f"  {line_head(visible(said(finding)))}"]
-    if finding.severity == "info":  # advice is said once and briefly: --explain has the rest
-        return "\n".join(head) + "\n"
-    lines = [
-        *head,
-        f"  {_paint(number, _BLUE, color)} {bar} {source}".rstrip(),
-        f"  {' ' * len(number)} {bar} {' ' * before}"
-        + _paint(f"{'^' * carets} {bites(finding)}", severity, color),
-    ]
+    lines = head
+    if finding.severity != "info":  # advice is brief: it is less about a line than about the run
+        lines += [
+            f"  {_paint(number, _BLUE, color)} {bar} {source}".rstrip(),
+            f"  {' ' * len(number)} {bar} {' ' * before}"
+            + _paint(f"{'^' * carets} {bites(finding)}", severity, color),
+        ]
     if help_ := cure(finding):
         lines.append(f"  {_paint('help:', _BLUE, color)} {visible(help_)}")
     return "\n".join(lines) + "\n"

@@ -78,18 +78,18 @@ def fixable(reports: Sequence[FileReport]) -> str:
 
 
 def judged_for(reports: Sequence[FileReport]) -> str:
-    """The release, trainer and GPUs assumed. Of files judged differently, each value once."""
+    """The release, trainer and GPUs assumed. Of files judged differently each value once, without reasons."""
     targets = [target for report in reports for target in (report.target, *report.others)]
-    releases = _distinct(_reasoned(t.release, t.release_reason) for t in targets)
-    trainers = _distinct(_reasoned(t.trainer, t.trainer_reason) for t in targets)
-    gpus = _distinct("GPUs unknown" if t.gpus is None else counted(t.gpus, "GPU") for t in targets)
+    releases = _distinct((t.release, t.release_reason) for t in targets)
+    trainers = _distinct((t.trainer, t.trainer_reason) for t in targets)
+    gpus = _distinct(("GPUs unknown" if t.gpus is None else counted(t.gpus, "GPU"), "") for t in targets)
     return f"DeepSpeed {releases}; trainer {trainers}; {gpus}"
 
 
-def _reasoned(value: str, reason: str) -> str:
-    """A value with why it was chosen; what the user gave needs no reason."""
-    return visible(value if reason in ("", "given") else f"{value}: {reason}", 200)
-
-
-def _distinct(values: Iterable[str]) -> str:
-    return " or ".join(dict.fromkeys(values))
+def _distinct(reasoned: Iterable[tuple[str, str]]) -> str:
+    """Values, each once; a single one with why it was chosen, unless the user gave it."""
+    found = dict.fromkeys(reasoned)
+    if len(found) == 1:
+        ((value, reason),) = found
+        return visible(value if reason in ("", "given") else f"{value}: {reason}", 200)
+    return " or ".join(visible(value, 200) for value in dict.fromkeys(value for value, _ in found))
