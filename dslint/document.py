@@ -75,7 +75,7 @@ class Document:
     base: Path = ()  # where the DeepSpeed config stands in the file, () for the whole of it
     config: Node | None = None  # the DeepSpeed config that accelerate makes of its own file
     places: dict[Path, Path] = field(default_factory=dict)  # path in `config` -> where the file sets it
-    patience: int = 2_000_000  # characters that may still be read again to try fixes, which bounds the time
+    patience: int = 2_000_000  # characters of JSON that may be read again to try fixes, which bounds the time
     _line_starts: list[int] = field(default_factory=list)
 
     def position(self, offset: int) -> tuple[int, int]:

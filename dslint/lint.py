@@ -245,7 +245,7 @@ def configure(document: Document, options: Options) -> Config:
 def _findings(config: Config, book: _Book, errors: bool = False) -> Iterator[Finding]:
     """Everything that is found, rule by rule; with `errors` only rules about errors are judged."""
     document, target, rules = config.document, config.target, book.by_name
-    strict, advised = target.trainer in STRICT, False
+    strict, lenient = target.trainer in STRICT, []
     found = [_met(rules[problem.rule], problem, document, strict) for problem in document.problems]
     for departure in document.departures:
         rule = rules.get(departure.rule)
@@ -254,11 +254,12 @@ def _findings(config: Config, book: _Book, errors: bool = False) -> Iterator[Fin
             found.append(_met(rule, departure, document, strict))
         elif strict:
             found.append(_met(rules["not-strict-json"], departure, document, strict))
-        elif target.rival in STRICT and document.format == "json" and not advised:
-            advised = True
-            refused = _met(rules["not-strict-json"], departure, document, strict)
-            message = f"{refused.message}: DeepSpeed reads it, HF Trainer and accelerate cannot load the file"
-            found.append(replace(refused, severity="info", message=message))
+        elif target.rival in STRICT and document.format == "json":
+            lenient.append(departure)
+    if lenient:
+        refused = _met(rules["not-strict-json"], lenient[0], document, strict, lenient)
+        message = f"{refused.message}: DeepSpeed reads it, HF Trainer and accelerate cannot load the file"
+        found.append(replace(refused, severity="info", message=message))
     whole = not document.problems and all(d.rule in WHOLE for d in document.departures)
     readable = whole or not any(
         f.code.startswith("DS0") and f.name != "duplicate-key" and f.severity != "info"
@@ -275,9 +276,13 @@ def _findings(config: Config, book: _Book, errors: bool = False) -> Iterator[Fin
         yield from judge([r for r in called if r.rule.severity == "error"] if errors else called, config)
 
 
-def _met(rule: Rule, problem: Problem, document: Document, strict: bool) -> Finding:
-    from dslint.fixing.reading import fix_for
+def _met(
+    rule: Rule, problem: Problem, document: Document, strict: bool, alike: Sequence[Problem] = ()
+) -> Finding:
+    """The finding about a problem; `alike` are all that it speaks for, so that its fix is theirs."""
+    from dslint.fixing.reading import fix_for, fix_of_all
 
+    fix = fix_of_all(document, alike) if len(alike) > 1 else fix_for(document, problem, strict)
     start, end = problem.span
     return Finding(
         rule.code,
@@ -289,5 +294,5 @@ def _met(rule: Rule, problem: Problem, document: Document, strict: bool) -> Find
         start,
         end,
         problem.cure,
-        fix_for(document, problem, strict),
+        fix,
     )

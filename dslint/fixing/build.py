@@ -8,7 +8,7 @@ from typing import Any
 
 from dslint.document import Document, plain
 from dslint.finding import Fix
-from dslint.fixing.changes import Change, Move, Remove, carried_out, in_words, same
+from dslint.fixing.changes import Change, Move, Remove, Rename, Set, carried_out, in_words, same
 from dslint.fixing.edits import Pieces
 from dslint.fixing.json_edits import Edits, JsonEditor
 
@@ -26,12 +26,21 @@ def fix_of(document: Document, changes: Sequence[Change], safe: bool, title: str
         return None
     if any(problem.rule not in _TWICE for problem in document.problems):
         return None
+    if is_yaml(document) and len(changes) == 1 and isinstance(changes[0], (Set, Remove, Rename)):
+        from dslint.fixing.yaml_parts import holds
+
+        edits = editor(document).edits(changes[0])
+        held = holds(document, changes[0], edits) if edits and spend(document, 0) else False
+        if edits and held is not None:
+            return Fix(title or in_words(changes), safe, edits) if held else None
     strict = _as_json(document, text)
     try:
         expected = carried_out(changes, plain(document.root) if strict is None else strict)
     except (LookupError, TypeError):
         return None
     pieces = Pieces(text)
+    if strict is not None and not spend(document, len(text) // 10):  # json is quick
+        return None
     if strict is not None and len(changes) == 1 and not isinstance(changes[0], Move):
         pieces.edit(editor(document).edits(changes[0]) or ())
         after = _as_json(document, pieces.text)
@@ -69,11 +78,13 @@ def _as_json(document: Document, text: str) -> Any:
         return None
 
 
-def spend(document: Document) -> bool:
-    """Whether one more look at a whole document may be paid for: a fix is tried on the text."""
-    if len(document.text) > MAX_TEXT or document.patience <= 0:
+def spend(document: Document, size: int | None = None) -> bool:
+    """Whether so many characters (all by default) may be read once more: a fix is tried on the text."""
+    length = len(document.text)
+    if length > MAX_TEXT or document.patience <= 0:
         return False
-    document.patience -= len(document.text) + 100
+    read = length if size is None else size
+    document.patience -= read * (10 if is_yaml(document) else 1) + length // 20 + 100
     return True
 
 

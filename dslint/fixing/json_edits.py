@@ -110,7 +110,8 @@ class JsonEditor:
     def _set(self, path: Path, value: Any) -> Edits | None:
         place = self.document.find(path)
         if place is None:
-            written = self.write(value, "", True)
+            home = self._home(path)
+            written = None if home is None else self.write(value, "", self._lines(home[0]))
             return None if written is None else self._add(path, written, "")
         if place.member is None and place.path == ():
             return None
@@ -159,7 +160,7 @@ class JsonEditor:
         comma = self._comma(end, close)
         unquoted = self._unquoted(last)
         start = last.key_span.start
-        if style.first_on_line(self.text, start) and self._broken(end, close):
+        if self._lines(node):
             indent = style.indent(self.text, start)
             pair = self._pair(last, keys, raw, raw_indent, indent, True)
             stop = self._after_comments(end if comma is None else comma + 1, close)
@@ -175,9 +176,15 @@ class JsonEditor:
         at = end if comma is None else comma + 1
         return (Edit(at, at, (", " if comma is None else " ") + pair),)
 
-    def _broken(self, start: int, end: int) -> bool:
-        """Whether the line ends between two things, or the text does."""
-        return any(char in "\r\n" for _, char in self._code(start, end)) or end == len(self.text)
+    def _lines(self, node: Node) -> bool:
+        """Whether a new pair of an object gets a line of its own, as its last pair has."""
+        if not node.members:
+            text = self.text.strip()
+            return "\n" in text or "\r" in text
+        last = node.members[-1]
+        end, close = last.node.span.end, self._closing(node)
+        broken = any(char in "\r\n" for _, char in self._code(end, close)) or close == len(self.text)
+        return style.first_on_line(self.text, last.key_span.start) and broken
 
     def _after_comments(self, start: int, close: int) -> int:
         """Where the line of the last value ends, comments behind it passed over."""
@@ -204,8 +211,7 @@ class JsonEditor:
         start, close = node.span.start + 1, self._closing(node)
         outer = style.indent(self.text, node.span.start)
         inner = outer + style.unit(self.document)
-        lines = "\n" in self.text.strip() or "\r" in self.text.strip()
-        if not lines:
+        if not self._lines(node):
             pair = self._pair(None, keys, raw, raw_indent, inner, False)
             return (Edit(start, close, pair),) if self._plain(start, close) else None
         end = style.line_end(self.text)

@@ -1,8 +1,8 @@
 """Applying fixes to a text until none is left, and never a step that leaves it worse.
 
 After each round the text is judged again: a round in which an error appears that was not there, or a
-finding stays that should have gone, is not taken. Safe fixes go together, unsafe ones one by one, for each
-may change what the next should do.
+finding stays that should have gone, is not taken. Safe fixes go together, and so do those of keys; other
+unsafe ones go one by one, for each may change what the next should do.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ class _Fixing:
     def __init__(self, raw: bytes, judge: Judge, guard: Judge, unsafe: bool) -> None:
         self.raw, self.judge, self.guard, self.unsafe = raw, judge, guard, unsafe
         self.judged = 0
+        self.refused: set[tuple[str, str, str]] = set()
         self.fixed: list[Finding] = []
         self.report = judge(raw)
         self.standing = self.report if guard is judge else guard(raw)
@@ -59,30 +60,35 @@ class _Fixing:
             seen.add(self.raw)
 
     def _round(self) -> bool:
-        """Takes what can be taken at once; False where nothing can."""
+        """Takes what can be taken at once; False where nothing can. What was refused before comes last."""
         offered = [f for f in self.report.findings if f.fix is not None and (f.fix.safe or self.unsafe)]
-        together = apart(f for f in offered if f.fix is not None and (f.fix.safe or f.code < "DS1"))
-        if together and self._take(together):
-            return True
-        if len(together) > 1:
-            kept: list[Finding] = []
-            for finding in together:
-                if self._worth([*kept, finding]) is not None:
-                    kept.append(finding)
-            if kept and self._take(kept):
-                return True
-        return any(self._take([f]) for f in offered if f not in together)
+        fresh = [f for f in offered if _offer(f) not in self.refused]
+        together = apart(fresh)
+        alone = [f for f in fresh if f not in together] + [f for f in offered if f not in fresh]
+        return any(some and self._take(some) for some in (together, *([f] for f in alone)))
 
     def _take(self, findings: list[Finding]) -> bool:
-        worth = self._worth(findings)
-        if worth is None:
-            return False
-        self.raw, self.report, self.standing = worth
-        self.fixed += findings
-        return True
+        """Makes those of some fixes that can be made together; False where none can."""
+        step = self._step(findings)
+        if step is not None:
+            self.raw, self.report, self.standing = step.raw, step.report, step.standing
+            self.fixed += step.findings
+        return step is not None
 
-    def _worth(self, findings: list[Finding]) -> tuple[bytes, FileReport, FileReport] | None:
-        """The file with some fixes made, and what is said about it then; None where it is not better."""
+    def _step(self, findings: list[Finding]) -> _Step | None:
+        """The file with as many of some fixes made as can be; which are in the way is found by halving."""
+        step = self._worth(findings)
+        if step is not None or len(findings) == 1:
+            self.refused |= set() if step else {_offer(findings[0])}
+            return step
+        middle = len(findings) // 2
+        left, right = self._step(findings[:middle]), self._step(findings[middle:])
+        if left is None or right is None:
+            return left or right
+        return self._worth([*left.findings, *right.findings]) or left
+
+    def _worth(self, findings: list[Finding]) -> _Step | None:
+        """The file with some fixes made; None where it is not better."""
         if self.judged >= MAX_JUDGMENTS:
             return None
         self.judged += 1
@@ -92,7 +98,21 @@ class _Fixing:
         standing = report if self.guard is self.judge else self.guard(raw)
         if not gone(findings, self.report, report) or worse(self.standing, standing):
             return None
-        return raw, report, standing
+        return _Step(findings, raw, report, standing)
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """Fixes that can be made together, the file after them, and what is said about it."""
+
+    findings: list[Finding]
+    raw: bytes
+    report: FileReport
+    standing: FileReport
+
+
+def _offer(finding: Finding) -> tuple[str, str, str]:
+    return finding.code, finding.key, finding.fix.title if finding.fix else ""
 
 
 def edits_of(findings: Iterable[Finding]) -> list[Edit]:
@@ -101,18 +121,26 @@ def edits_of(findings: Iterable[Finding]) -> list[Edit]:
 
 
 def apart(findings: Iterable[Finding]) -> list[Finding]:
-    """Findings whose fixes do not touch each other, the first first; of equal fixes all."""
+    """Findings whose fixes can be made together: they do not touch each other or change each other's use.
+
+    Safe fixes change nothing, those of reading only the text, and those of keys only what they name; but two
+    keys of a section may be given one name. Of equal fixes all are taken.
+    """
     taken: list[Finding] = []
     edits: list[Edit] = []
+    written: set[tuple[str, str]] = set()
     for finding in findings:
         assert finding.fix is not None
-        mine = finding.fix.edits
-        if any(touch(a, b) for a in mine for b in edits) and not any(
-            f.fix.edits == mine for f in taken if f.fix
-        ):
+        if not finding.fix.safe and finding.code > "DS2":
             continue
-        taken.append(finding)
-        edits += mine
+        mine = finding.fix.edits
+        section = finding.key.rpartition(".")[0]
+        new = {(section, edit.text) for edit in mine if edit.text and finding.code > "DS1"}
+        clash = new & written or any(touch(a, b) for a in mine for b in edits)
+        if not clash or any(f.fix.edits == mine for f in taken if f.fix):
+            taken.append(finding)
+            edits += mine
+            written |= new
     return taken
 
 

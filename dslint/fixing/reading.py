@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
+from itertools import pairwise
 
 from dslint.document import Document, Node, Problem, Span, plain, walk
 from dslint.finding import Edit, Fix
@@ -51,6 +53,20 @@ def fix_for(document: Document, problem: Problem, strict: bool) -> Fix | None:
     if problem.rule == "syntax-error":
         return _mended(document, problem)
     return None
+
+
+def fix_of_all(document: Document, departures: Sequence[Problem]) -> Fix | None:
+    """The fix of several departures as one, after which none of them is left."""
+    if document.root is None or document.problems or any(d.rule not in _KEPT for d in departures):
+        return None
+    found = [_spelled(document, departure) or () for departure in departures]
+    edits = tuple(sorted({edit for some in found for edit in some}, key=lambda edit: edit.start))
+    if () in found or any(after.start < edit.end for edit, after in pairwise(edits)):
+        return None
+    safe = all(departure.rule != "comment" for departure in departures)
+    fix = _checked(document, edits, safe, "write it as strict JSON", True)
+    left = len(document.departures) - len(departures)
+    return fix if fix and len(reread(edited(document.text, edits), document).departures) == left else None
 
 
 def _checked(
