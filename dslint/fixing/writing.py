@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import tempfile
 from contextlib import suppress
+
+_CURES = {
+    errno.EACCES: "its folder must be writable, for the new file is made there first",
+    errno.EBUSY: "it is a mount of its own, which cannot be replaced; mount its folder",
+    errno.ENOSPC: "make room for a second copy of it",
+}
+"""What to do about an error of the system; the file itself was found readable and writable before."""
 
 
 class WriteError(Exception):
@@ -34,7 +42,8 @@ def replace(name: str, old: bytes, new: bytes) -> bool:
             raise WriteError(f"{name}: read-only, so it was not fixed; make it writable first: chmod u+w")
         _swap(path, new, status)
     except OSError as error:
-        raise WriteError(f"{name}: not fixed: {error.strerror or error}") from None
+        cure = f"; {_CURES[error.errno]}" if error.errno in _CURES else ""
+        raise WriteError(f"{name}: not fixed: {error.strerror or error}{cure}") from None
     return True
 
 
