@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Sequence
 from itertools import combinations
 from typing import NoReturn
@@ -27,8 +28,12 @@ examples:
   dslint --fix ds_config.json               mend what is safe to mend; --diff only shows it
   dslint --show-config ds_config.json       every value DeepSpeed will use, and where it comes from
   dslint --explain DS401                    what a rule means and what to do
+  dslint --select DS2,offload-not-pinned configs/
+  dslint --write-baseline known.json configs/    accept what is there; from then on --baseline known.json
+  dslint --format concise --output sarif=dslint.sarif --fail-on warning configs/
   dslint --estimate --model llama-7b --gpus 8 --gpu-type a100-80gb ds_config.json
   dslint --recommend --model qwen2.5-7b --gpus 4 --gpu-type a100-80gb
+  dslint --verify --gpus 4 --model qwen2.5-7b ds_config.json
   cat ds.json | dslint - --stdin-filename ds.json
 
 exit codes: 0 nothing at or above --fail-on, 1 findings, 2 could not do the job
@@ -60,6 +65,11 @@ class Parser(argparse.ArgumentParser):
             message = f"unknown option {word}" + (
                 f"; did you mean {near}?" if near else "; see dslint --help"
             )
+        elif choice := re.search(r"invalid choice: '?(.*?)'? \(choose from (.*)\)", message, re.DOTALL):
+            from dslint.suggest import nearest
+
+            near = nearest(choice[1].lower(), [name.strip("' ") for name in choice[2].split(",")])
+            message += f"; did you mean {near}?" if near else ""
         raise UsageError(message)
 
 
@@ -227,8 +237,12 @@ def check_modes(args: argparse.Namespace) -> None:
             raise UsageError(f"--output {form}={file} is for reports, and {_flag(mode)} makes none")
         if mode not in (*REPORTING, "recommend") and args.format:
             raise UsageError(f"--format is for reports, and {_flag(mode)} makes none")
+        if mode not in (*REPORTING, "diff", "write_baseline") and args.upgrade_from:
+            raise UsageError(f"--upgrade-from is for reports, and {_flag(mode)} makes none")
         if mode in ("server", "test_rules", "write_baseline") and args.output:
             raise UsageError(f"--output has nothing to write with {_flag(mode)}")
+    if args.stdin_filename and "-" not in args.paths and not args.server:
+        raise UsageError("--stdin-filename names standard input, which - stands for among the paths")
 
 
 def _flag(mode: str) -> str:

@@ -21,6 +21,9 @@ STARTING = (*SCRIPTS, ".yaml", ".yml", ".json")
 STARTERS = (b"deepspeed", b"accelerate", b"llamafactory", b"axolotl", b"swift")
 """One of these stands in every file that does."""
 
+CONFIG_KEYS = ("zero_optimization", "train_micro_batch_size_per_gpu")
+"""Keys that arguments of a run do not have at their top."""
+
 MAX_RUNS = 50
 """How many runs of one config are judged."""
 
@@ -165,6 +168,8 @@ def runs_of(name: str, raw: bytes, look: Look) -> list[Launch]:
         if document.problems or document.root is None:
             problem = document.problems[0] if document.problems else None
             raise ValueError(problem.message if problem is not None else "it holds nothing")
+        if any(member.key in CONFIG_KEYS for member in document.root.members):
+            raise ValueError("it is a DeepSpeed config; give what starts the run, arguments or a script")
         return [accelerate_launch(document) if document.format == "accelerate" else read(document)]
     from dslint.launch.script import launches
 

@@ -281,7 +281,7 @@ def test_the_summary_names_each_runs_trainer(capsys: pytest.CaptureFixture[str])
     )
     main(["ds.json", "--hf-args", "run.sh"])
     last = capsys.readouterr().out.splitlines()[-1]
-    assert "raw: as run.sh starts it or hf: as run.sh starts it" in last and "2 GPUs or 4 GPUs" in last
+    assert "trainer raw or hf: as run.sh starts it" in last and "2 GPUs or 4 GPUs" in last
 
 
 def test_what_the_command_line_hides_is_unknown_whatever_the_accelerate_file_says(

@@ -125,6 +125,8 @@ def check(args: argparse.Namespace) -> None:
         asked = "--estimate" if args.estimate else "--recommend"
         raise UsageError(f"{asked} needs the model: --model NAME, a config.json, or a size such as 7B")
     if args.recommend:
+        if args.format not in (None, "text", "json"):
+            raise UsageError("--recommend takes --format text or json")
         if not args.gpus:
             raise UsageError("--recommend needs --gpus")
         if not (args.gpu_type or args.gpu_memory):

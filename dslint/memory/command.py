@@ -25,6 +25,7 @@ from dslint.memory.show import (
 from dslint.memory.workload import LORA_RANK, QUANTIZED_BYTES, Workload, lora_words
 from dslint.releases import number
 from dslint.report.escape import visible
+from dslint.report.words import counted
 from dslint.trainers import HF_LIKE
 
 if TYPE_CHECKING:
@@ -38,10 +39,10 @@ def estimates(
     """The estimates asked for, each with its label: one for each number of GPUs, or for each stage."""
     jobs = [job_of(config, load, gpus=gpus) for gpus in (counts or (None,))]
     if not stages:
-        return [(f"{job.gpus} GPU{'s' if job.gpus > 1 else ''}", predict(job)) for job in jobs]
+        return [(counted(job.gpus, "GPU"), predict(job)) for job in jobs]
     found = []
     for job in jobs:
-        prefix = f"{job.gpus} GPUs, " if len(jobs) > 1 else ""
+        prefix = f"{counted(job.gpus, 'GPU')}, " if len(jobs) > 1 else ""
         found += [(prefix + _label(other), predict(other)) for other in variants(job)]
     return found
 
@@ -81,9 +82,11 @@ def section(config: Config, counts: Sequence[int], stages: bool) -> Section:
         return Section("estimate", contents, lines(estimate, change))
     stage = config.value(("zero_optimization", "stage"))
     own = next((e for _, e in found if e.job.stage == stage), found[0][1])
-    where = "on each of these" if len(counts) > 1 else f"on {own.job.gpus} GPUs"
+    where = "on each of these" if len(counts) > 1 else f"on {counted(own.job.gpus, 'GPU')}"
     contents = {**data(own), "side_by_side": [{"name": label, **data(e)} for label, e in found]}
     rows = side_by_side(found, f"estimate: {own.job.shape.name} {where}")
+    if own.job.gpu is None:
+        rows += ("", "  no verdict without the card: --gpu-type or --gpu-memory")
     assumed = own.job.assumptions
     if assumed:
         rows += ("", "  assumed:", *(f"    - {words}" for words in assumed))

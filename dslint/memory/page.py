@@ -7,6 +7,7 @@ from html import escape as _escape
 from typing import TYPE_CHECKING, Any
 
 from dslint import __version__
+from dslint.report.words import counted
 
 if TYPE_CHECKING:
     from dslint.finding import FileReport
@@ -114,9 +115,9 @@ def _one(data: dict[str, Any]) -> str:
         if c[key] != "none"
     )
     told = (
-        f"ZeRO-{c['stage']}{', ' + offload if offload else ''}, {c['gpus']} GPUs, {c['precision']}, "
-        f"{c['micro_batch']} x {c['seq_len']} tokens, {c['gradient_accumulation']} accumulation, "
-        f"checkpointing {'on' if c['checkpointing'] else 'off'}"
+        f"ZeRO-{c['stage']}{', ' + offload if offload else ''}, {counted(c['gpus'], 'GPU')}, "
+        f"{c['precision']}, {c['micro_batch']} x {c['seq_len']} tokens, "
+        f"{c['gradient_accumulation']} accumulation, checkpointing {'on' if c['checkpointing'] else 'off'}"
     )
     rows = [(phase, items, "") for phase, items in data["items_gib"].items()]
     rows = [(phase, items, f"{sum(items.values()):.1f}") for phase, items, _ in rows]

@@ -141,7 +141,7 @@ def headline(estimate: Estimate) -> str:
     job, margin = estimate.job, estimate.margin
     if job.gpu is None or margin is None:
         need = f"{estimate.device / GIB:.1f} GiB a GPU at the peak ({estimate.peak_phase})"
-        return f"{need}; --gpu-type says of what"
+        return f"{need}; no verdict without the card: --gpu-type or --gpu-memory"
     left = f"{margin / GIB:.1f} GiB to spare" if margin >= 0 else f"{-margin / GIB:.1f} GiB too much"
     words = VERDICTS[estimate.verdict]
     if estimate.verdict not in (FITS, None) and estimate.host_verdict not in (FITS, None):

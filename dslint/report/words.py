@@ -78,7 +78,7 @@ def fixable(reports: Sequence[FileReport]) -> str:
 
 
 def judged_for(reports: Sequence[FileReport]) -> str:
-    """The release, trainer and GPUs assumed. Of files judged differently each value once, without reasons."""
+    """The release, trainer and GPUs assumed; of files judged differently, each value once."""
     targets = [target for report in reports for target in (report.target, *report.others)]
     releases = _distinct((t.release, t.release_reason) for t in targets)
     trainers = _distinct((t.trainer, t.trainer_reason) for t in targets)
@@ -87,9 +87,10 @@ def judged_for(reports: Sequence[FileReport]) -> str:
 
 
 def _distinct(reasoned: Iterable[tuple[str, str]]) -> str:
-    """Values, each once; a single one with why it was chosen, unless the user gave it."""
-    found = dict.fromkeys(reasoned)
-    if len(found) == 1:
-        ((value, reason),) = found
-        return visible(value if reason in ("", "given") else f"{value}: {reason}", 200)
-    return " or ".join(visible(value, 200) for value in dict.fromkeys(value for value, _ in found))
+    """Values, each once, with why they were chosen where that is one reason; "given" needs none."""
+    found = list(dict.fromkeys(reasoned))
+    values = " or ".join(visible(value, 200) for value in dict.fromkeys(value for value, _ in found))
+    reasons = {reason for _, reason in found}
+    return (
+        values if len(reasons) > 1 or reasons <= {"", "given"} else f"{values}: {visible(reasons.pop(), 200)}"
+    )

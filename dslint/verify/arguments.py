@@ -62,7 +62,6 @@ def add(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--timeout",
         type=_seconds,
-        default=900.0,
         metavar="SECONDS",
         help="end a run after this (default: 900)",
     )
@@ -76,7 +75,7 @@ def check(args: argparse.Namespace) -> None:
             raise UsageError(f"--verify trains all weights; for {args.method} give your own model: --module")
         return
     given = ("device", "steps", "hf_config", "module", "hostfile", "against", "compare_stages", "max_memory",
-             "min_throughput", "memory_limit", "force")  # fmt: skip
+             "min_throughput", "memory_limit", "timeout", "force")  # fmt: skip
     for name in given:
         if getattr(args, name):
             raise UsageError(f"--{name.replace('_', '-')} needs --verify")

@@ -149,7 +149,7 @@ def requested(args: argparse.Namespace, environment: Mapping[str, str]) -> Reque
         attention=args.attention or "flash",
         zero_init=not args.no_zero_init,
         memory_limit=args.memory_limit or 0,
-        timeout=args.timeout,
+        timeout=args.timeout or 900.0,
         gates=Gates(args.max_memory, args.min_throughput),
         force=args.force,
         notes=tuple(notes),
