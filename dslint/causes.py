@@ -58,7 +58,25 @@ def one_each(findings: Sequence[Finding]) -> list[Finding]:
         if finding.name == COMPARED:
             told = replace(told, cure=f'{told.cure}, or "auto"', fix=told.fix or finding.fix)
         better[other] = told
-    return [better.get(finding, finding) for finding in _once(kept)]
+    return [better.get(finding, finding) for finding in _once(_not_misspelled(kept))]
+
+
+def _not_misspelled(findings: list[Finding]) -> list[Finding]:
+    """The findings; advice about a key that is not there gives way where it is there, misspelled."""
+    meant = {(_parts(f.key)[0], f.cure) for f in findings if f.name == "misspelled-key"}
+    if not meant:
+        return findings
+
+    def told(finding: Finding) -> bool:
+        section, key = _parts(finding.key)
+        return finding.severity == "info" and (section, f"did you mean {key}?") in meant
+
+    return [finding for finding in findings if not told(finding)]
+
+
+def _parts(key: str) -> tuple[str, str]:
+    section, _, last = key.rpartition(".")
+    return section, last
 
 
 def _once(findings: list[Finding]) -> list[Finding]:

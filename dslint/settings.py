@@ -274,8 +274,12 @@ def _check(values: dict[str, Any], kinds: Mapping[str, str], others: tuple[str, 
             from dslint.suggest import nearest as nearest_name
 
             near = nearest_name(key, (*kinds, *others))
+            from dslint.arguments import arguments
+
             if key in KEYS:
                 hint = "; it holds for all files: set it outside the sections"
+            elif f"--{key}" in arguments().by_flag:
+                hint = f"; it is only a flag, --{key}"
             else:
                 hint = f"; did you mean {near}?" if near else f"; known: {', '.join((*kinds, *others))}"
             raise UsageError(f"{where}: unknown setting {key}{hint}")

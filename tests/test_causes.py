@@ -115,3 +115,10 @@ def test_advice_in_the_same_words_is_given_once(order: tuple[str, str]) -> None:
     text = f'{{"train_batch_size": 8, "zero_optimization": {{"stage": 3, "{order[0]}": {nvme}, "{order[1]}": {nvme}}}}}'
     said = [f.key for findings in found(text).values() for f in findings if f.name == "nvme-needs-libaio"]
     assert said == [f"zero_optimization.{order[0]}.device"]
+
+
+def test_a_misspelled_key_is_not_missed_as_well() -> None:
+    said = found('{"train_batch_size": 8, "bf16": {"enabled": true}, "gradient_cliping": 1.0}')
+    assert [f.name for f in said["gradient_cliping"]] == ["misspelled-key"]
+    assert "gradient_clipping" not in said
+    assert "gradient_clipping" in found('{"train_batch_size": 8, "bf16": {"enabled": true}, "my_key": 1.0}')

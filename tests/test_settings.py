@@ -220,6 +220,7 @@ def test_show_settings_says_where_each_comes_from(capsys: pytest.CaptureFixture[
         ("ignore = ['invalid-valu']", "did you mean invalid-value?"),
         ("severity = {DS101 = 'fatal'}", "severity takes a table of rules"),
         ("severity = {DS999 = 'info'}", "severity: no rule is called DS999"),
+        ("jobs = 2", "unknown setting jobs; it is only a flag, --jobs"),
         ("deepspeed = 0.16", "deepspeed takes text"),
         ("deepspeed = 'latest'", "'latest' is not a DeepSpeed release"),
         ("gpu-type = 'a1000'", "gpu-type"),
