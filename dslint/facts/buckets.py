@@ -14,6 +14,15 @@ from dslint.facts.precision import BYTES, dtype_bytes
 from dslint.facts.registry import fact
 from dslint.facts.zero import ZERO, bf16_optimizer
 
+RACES = (
+    ((0,), (0, 14, 3), (2,)),
+    ((0, 13), (0, 14, 3), (1,)),
+    ((0, 17, 2), (0, 17, 5), (1, 2)),
+)
+"""First release, the one that mended it, stages: in between, backward with overlap_comm may refill a bucket that
+is still being reduced. Until 0.14.2 nothing waited for the reduction (stage 1 ignored overlap_comm before 0.13);
+from 0.17.2 on, clearing a bucket set it back to the same one of its two buffers every time."""
+
 BUCKET = (ZERO, "reduce_bucket_size")
 
 
@@ -60,3 +69,13 @@ def elements_in_words(config: Config) -> Any:
     """reduce_bucket_size with its digits grouped."""
     elements = config.value(BUCKET)
     return f"{elements:,}" if isinstance(elements, int) else UNKNOWN
+
+
+@fact
+def overlap_race_mended(config: Config) -> Any:
+    """The release that mended the race of overlap_comm which this one has at this stage; None without one."""
+    stage, release = config.value((ZERO, "stage")), config.target.release_number
+    if stage is UNKNOWN or bf16_optimizer(config) is not False:
+        return UNKNOWN
+    mended = (end for start, end, stages in RACES if start <= release < end and stage in stages)
+    return next((".".join(map(str, end)) for end in mended), None)
