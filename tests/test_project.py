@@ -314,7 +314,9 @@ def test_a_config_that_ms_swift_brings_along_is_no_file(capsys: pytest.CaptureFi
     "before, code",
     [
         ("CUDA_VISIBLE_DEVICES=0,1,2,3 NPROC_PER_NODE=2", "DS987 error"),
+        ("CUDA_VISIBLE_DEVICES=0,1,2 NPROC_PER_NODE=2", "DS987 error"),
         ("CUDA_VISIBLE_DEVICES=0,1", "DS988 warning"),
+        ("SWIFT_SINGLE_DEVICE_MODE=1 CUDA_VISIBLE_DEVICES=0,1", None),
         ("CUDA_VISIBLE_DEVICES=0", None),
         ("CUDA_VISIBLE_DEVICES=0,1 NPROC_PER_NODE=2", None),
         ("CUDA_VISIBLE_DEVICES=0,1 NPROC_PER_NODE=$N", None),

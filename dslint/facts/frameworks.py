@@ -1,8 +1,8 @@
 """What LLaMA-Factory, axolotl and ms-swift refuse, as far as their arguments are known.
 
 Source: LLaMA-Factory src/llamafactory/hparams/parser.py (get_train_args) and model/model_utils/
-quantization.py; axolotl src/axolotl/utils/schemas/validation.py; ms-swift swift/arguments/sft_args.py,
-all read in 2026.
+quantization.py, 0.9.5; axolotl src/axolotl/utils/schemas/validation.py, 0.19; ms-swift
+swift/arguments/sft_args.py, 4.6; these functions were called, without the rest of the frameworks.
 """
 
 from __future__ import annotations
@@ -74,7 +74,9 @@ def axolotl_refused_optimizer(config: Config) -> Any:
     """An optimizer of axolotl's that it refuses with DeepSpeed; None where it is another."""
     launch = config.target.launch
     name = launch.value("optimizer") if launch is not None else None
-    return name if name in ("muon", "q_galore_adamw8bit") else None
+    if not isinstance(name, str):
+        return None
+    return name if name in ("muon", "polora", "q_galore_adamw8bit") or name.startswith("flash_") else None
 
 
 @fact
@@ -104,7 +106,8 @@ def tensor_parallel_collides(config: Config) -> Any:
 def swift_devices(config: Config) -> Any:
     """GPUs that ms-swift sees and processes it starts, where it takes those to spare for a device map.
 
-    `this.processes` 0: NPROC_PER_NODE is not set where the run is started. [] where nothing is known wrong.
+    `this.processes` 0: NPROC_PER_NODE is not set where the run is started; `this.end`: how it ends. [] where
+    nothing is known wrong.
     """
     launch = config.target.launch
     devices = launch.launcher.get("devices") if launch is not None else None
@@ -113,9 +116,15 @@ def swift_devices(config: Config) -> Any:
     each = launch.launcher["processes_each"].value
     if each is UNKNOWN or (each != "" and not isinstance(each, int)):
         return []
-    if devices.value < 2 * (each or 1):
+    share, rest = divmod(devices.value, each or 1)
+    if not share or (share == 1 and not rest):
         return []
-    values = {"devices": devices.value, "processes": each or 0, "where": place(launch.name, devices.line)}
+    values = {
+        "devices": devices.value,
+        "processes": each or 0,
+        "where": place(launch.name, devices.line),
+        "end": "asserts that the one divides by the other" if rest else "takes that for a device map",
+    }
     return [Item((), values)]
 
 

@@ -30,6 +30,8 @@ PINNED_SHARE = 0.5
 LOGITS_SHARE = 0.2
 """Of a card, the share of logits at the peak that is worth a fused loss."""
 KEPT_SHARE = 0.5
+BF16_FAMILIES = ("t5", "mt5")
+"""Models that were trained in bf16, whatever type their weights are published in."""
 
 
 def _load(config: Config) -> Workload | None:
@@ -352,6 +354,18 @@ def bf16_emulated(config: Config) -> Any:
     if load is None or load.gpu is None or load.gpu.bf16 is None:
         return UNKNOWN
     return load.gpu.bf16 is False
+
+
+@fact
+def bf16_model(config: Config) -> Any:
+    """In words, that the model's weights are in bf16 or were made in it; None where that is not known."""
+    load = config.target.workload
+    if load is None or load.shape is None:
+        return UNKNOWN
+    shape = load.shape
+    if shape.published == "bfloat16":
+        return f"the weights of {shape.name} are in bf16"
+    return f"{shape.name} was trained in bf16" if shape.family in BF16_FAMILIES else None
 
 
 @fact

@@ -361,7 +361,8 @@ def _framework(
         processes, line = _framework_processes(trainer, command)
     deepspeed = arguments.get("deepspeed", Argument(None))
     config = deepspeed.value if isinstance(deepspeed.value, str) else None
-    if trainer == "ms-swift" and not launcher and (visible := _visible(command)) is not None:
+    divides = command.environment.get("SWIFT_SINGLE_DEVICE_MODE", "0") != "1"
+    if trainer == "ms-swift" and not launcher and divides and (visible := _visible(command)) is not None:
         each = _value(command.environment.get("NPROC_PER_NODE", ""))
         line_of = command.words[0].line
         options = {"devices": Argument(visible, line_of), "processes_each": Argument(each, line_of)}

@@ -23,7 +23,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\+?=)")
 _ENDS = ("&&", "||", ";;", "|&", ";", "|", "&", "\n", "(", ")")
 _HEREDOC = re.compile(r"<<-?\s*(['\"]?)([A-Za-z_][A-Za-z0-9_]*)\1")
-_ENVIRONMENT = {"CUDA_VISIBLE_DEVICES", "NPROC_PER_NODE", "NNODES"}
+_ENVIRONMENT = {"CUDA_VISIBLE_DEVICES", "NPROC_PER_NODE", "NNODES", "SWIFT_SINGLE_DEVICE_MODE"}
 """Variables that launchers read."""
 
 UNRESOLVED = "\x00"

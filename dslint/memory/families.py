@@ -696,4 +696,5 @@ def shape_of(data: Raw, name: str = "") -> Shape:
         kind not in _BF16_LOGITS,
         tuple(notes),
         kind,
+        c.text("dtype") or c.text("torch_dtype") or inner.text("dtype") or inner.text("torch_dtype"),
     )

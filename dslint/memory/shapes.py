@@ -93,7 +93,8 @@ class Shape:
     """A model as the predictor sees it.
 
     `notes` say in words what was assumed; `upcast_logits`: the loss is computed on a 32-bit copy of
-    the logits, as Hugging Face's causal language models do.
+    the logits, as Hugging Face's causal language models do. `published`: the type of the weights as the
+    config gives it, such as bfloat16.
     """
 
     name: str
@@ -104,6 +105,7 @@ class Shape:
     upcast_logits: bool = True
     notes: tuple[str, ...] = ()
     family: str = ""
+    published: str = ""
 
     @cached_property
     def parameters(self) -> int:
