@@ -19,9 +19,9 @@ RACES = (
     ((0, 13), (0, 14, 3), (1,)),
     ((0, 17, 2), (0, 17, 5), (1, 2)),
 )
-"""First release, the one that mended it, stages: in between, backward with overlap_comm may refill a bucket that
-is still being reduced. Until 0.14.2 nothing waited for the reduction (stage 1 ignored overlap_comm before 0.13);
-from 0.17.2 on, clearing a bucket set it back to the same one of its two buffers every time."""
+"""First release, the one that mended it, stages: in between, backward with overlap_comm may refill a bucket
+that is still being reduced. Until 0.14.2 nothing waited for the reduction (stage 1 ignored overlap_comm
+before 0.13); from 0.17.2 on, clearing a bucket set it back to the same one of its two buffers every time."""
 
 BUCKET = (ZERO, "reduce_bucket_size")
 
