@@ -29,7 +29,8 @@ PINNED_SHARE = 0.5
 """Of host memory, the share that pinned buffers may take before the rest of the node feels it."""
 LOGITS_SHARE = 0.2
 """Of a card, the share of logits at the peak that is worth a fused loss."""
-KEPT_SHARE = 0.5
+WHOLE_SHARE = 0.5
+"""Of a card, the share that undivided weights may take for adapters to train at a lower stage than 3."""
 BF16_FAMILIES = ("t5", "mt5")
 """Models that were trained in bf16, whatever type their weights are published in."""
 
@@ -305,6 +306,38 @@ def lower_stage_number(config: Config) -> Any:
     """The lower stage that fits."""
     found = _faster(config)
     return UNKNOWN if found is None else found[1].stage
+
+
+def _whole_weights(config: Config) -> float | None:
+    """Bytes of the undivided weights of a run that trains adapters at stage 3; None for any other run, and
+    where enough is known to compare stages by their speed."""
+    load, estimate = _load(config), _least(config)
+    if load is None or load.method not in ("lora", "qlora") or estimate is None or _most(config) is not None:
+        return None
+    if estimate.job.stage != 3 or estimate.job.offload_param != "none":
+        return None
+    from dslint.memory.predict import predict
+
+    return predict(replace(estimate.job, stage=2)).items["init"]["weights"]
+
+
+@fact
+def adapters_fit_whole(config: Config) -> Any:
+    """Whether adapters train at stage 3 although the whole weights take less than half of the card."""
+    weights, estimate = _whole_weights(config), _least(config)
+    if weights is None or estimate is None:
+        return UNKNOWN
+    assert estimate.job.gpu is not None
+    return weights < WHOLE_SHARE * estimate.job.gpu.usable
+
+
+@fact
+def whole_weights(config: Config) -> Any:
+    """The undivided weights and the card in words: "14.9 GiB of the 79.2 GiB of a100-80gb"."""
+    weights, estimate = _whole_weights(config), _least(config)
+    if weights is None or estimate is None:
+        return UNKNOWN
+    return f"{_number(weights)} GiB of the {_card(estimate.job)}"
 
 
 @fact
