@@ -9,7 +9,8 @@ from dslint.explain import Key
 from dslint.links import rule_url
 from dslint.rules import Rule
 
-_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~])")
+_SPECIAL = re.compile(r"([\\`*{}\[\]<>#|~]|(?<![^\W_])_|_(?![^\W_]))")
+"""Underscores inside words mean nothing, and some editors show what escapes them."""
 
 
 def plain(text: str) -> str:

@@ -16,6 +16,7 @@ from lsprotocol.types import (
 
 from dslint.document import Document
 from dslint.finding import Edit, Finding
+from dslint.fixing.loop import apart, edits_of
 from dslint.server.diagnostics import diagnostic
 from dslint.server.judging import Verdict
 from dslint.server.places import offset, range_of
@@ -48,19 +49,13 @@ def actions(verdict: Verdict, uri: str, version: int | None, asked: Range, encod
 
 
 def fix_all(verdict: Verdict, uri: str, version: int | None, encoding: str) -> list[CodeAction]:
-    """The action that applies every safe fix that touches no other, as editors run on save."""
-    edits: list[Edit] = []
-    for finding in verdict.report.findings:
-        if finding.fix is not None and finding.fix.safe and not _clash(edits, finding.fix.edits):
-            edits += finding.fix.edits
+    """The action that applies all safe fixes that can be made together, as editors run on save."""
+    safe = (f for f in verdict.report.findings if f.fix is not None and f.fix.safe)
+    edits = edits_of(apart(safe))
     if not edits:
         return []
     edit = _edit(verdict.report.document, uri, version, edits, encoding)
     return [CodeAction(title="dslint: apply all safe fixes", kind=FIX_ALL, edit=edit)]
-
-
-def _clash(some: Sequence[Edit], others: Sequence[Edit]) -> bool:
-    return any(a.start <= b.end and b.start <= a.end for a in some for b in others)
 
 
 def _action(

@@ -57,8 +57,11 @@ class Server(LanguageServer):
         return path if here.startswith("..") else here
 
     def verdict(self, uri: str) -> Verdict | None:
-        """What there is to say about a document as it is now; None when it is no config."""
-        text = self.workspace.get_text_document(uri).source
+        """What there is to say about an open document as it is now; None when it is no config."""
+        document = self.workspace.text_documents.get(uri)
+        if document is None:  # closed since the editor asked
+            return None
+        text = document.source
         known = self.verdicts.get(uri)
         if known is not None and known[0] == text:
             return known[1]
