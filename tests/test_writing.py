@@ -173,3 +173,13 @@ def test_a_folder_that_cannot_be_written(fix: Callable[..., tuple[int, str]], tm
         "dslint: ds.json: not fixed: Permission denied; its folder must be writable, for the new file is made"
         " there first\n"
     )
+
+
+def test_a_file_of_somebody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or one on a mount for reading, where the mode of the file says that it may be written."""
+    (tmp_path / "ds.json").write_bytes(OLD)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    with pytest.raises(WriteError, match="its owner or its mount"):
+        replace("ds.json", OLD, NEW)
+    assert Path("ds.json").read_bytes() == OLD

@@ -38,8 +38,10 @@ def replace(name: str, old: bytes, new: bytes) -> bool:
         status = os.stat(path)
         if not stat.S_ISREG(status.st_mode):
             raise WriteError(f"{name}: not a regular file, so it was not fixed")
-        if not status.st_mode & 0o222 or not os.access(path, os.W_OK):
+        if not status.st_mode & 0o222:
             raise WriteError(f"{name}: read-only, so it was not fixed; make it writable first: chmod u+w")
+        if not os.access(path, os.W_OK):
+            raise WriteError(f"{name}: not fixed: its owner or its mount lets this user not write it")
         _swap(path, new, status)
     except OSError as error:
         cure = f"; {_CURES[error.errno]}" if error.errno in _CURES else ""
