@@ -77,19 +77,39 @@ def _given(config: Config) -> Batch | None:
 def data_parallel_ranks(config: Config) -> Any:
     """Ranks that see different data: the processes, divided by sequence_parallel_size where given.
 
-    deepspeed.initialize reads the file into a dict first, so the division holds for files as well; with
-    data_parallel_size beside it, that one counts (deepspeed/__init__.py, initialize, 0.19.8).
+    With data_parallel_size beside it, that one counts since 0.15.0; alone it divides since 0.17.0
+    (deepspeed/__init__.py, initialize; runtime/config.py, DeepSpeedConfig.__init__; run on two and three
+    CPU ranks in 0.14.5, 0.15.0, 0.16.9, 0.17.0, 0.18.5, 0.18.6 and 0.19.8, as a dict and as a path).
     """
-    gpus = config.target.gpus
+    gpus, release = config.target.gpus, config.target.release_number
     if gpus is None:
         return UNKNOWN
     size = config.written(("sequence_parallel_size",))
-    if size is None or config.target.release_number < (0, 17, 0):
-        return gpus
     mesh = config.written(("data_parallel_size",))
+    if size is None or release < ((0, 15, 0) if mesh is not None else (0, 17, 0)):
+        return gpus
     if isinstance(mesh, int):
-        return mesh
-    return gpus / size if isinstance(size, (int, float)) and size else UNKNOWN
+        ranks: Any = mesh
+    else:
+        ranks = gpus / size if isinstance(size, (int, float)) and size else UNKNOWN
+    return ranks if parallel_sizes_read(config) is True or ranks == gpus else UNKNOWN
+
+
+@fact
+def parallel_sizes_read(config: Config) -> Any:
+    """Whether deepspeed.initialize looks for data_parallel_size and sequence_parallel_size.
+
+    Before 0.18.6 it does so in a dict and not in a file whose path it is given; trainers pass a dict.
+    """
+    if config.target.release_number < (0, 15, 0):
+        return False
+    return True if config.target.release_number >= (0, 18, 6) or config.target.trainer != "raw" else UNKNOWN
+
+
+@fact
+def sequence_parallel_divides(config: Config) -> Any:
+    """Whether sequence_parallel_size alone divides the ranks (runtime/config.py, since 0.17.0)."""
+    return config.target.release_number >= (0, 17, 0)
 
 
 @fact

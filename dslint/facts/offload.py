@@ -75,3 +75,27 @@ def cpu_adam(config: Config) -> Any:
         return UNKNOWN
     torch_adam = config.written(("optimizer", "params", "torch_adam"))
     return kind.lower() in ("adam", "adamw") and not torch_adam
+
+
+@fact
+def deepcompile_offloads(config: Config) -> Any:
+    """Offload passes of DeepCompile at stage 3 that engine.compile() refuses beside the other offload.
+
+    The engine turns offload_parameters on where both offload sections say cpu (runtime/engine.py,
+    get_deepcompile_backend; compile/init_z3.py, init_z3, 0.19.4 to 0.19.8; run on both sides of 0.19.4
+    and 0.19.6 with a stand-in for the CUDA operators).
+    """
+    if config.value(("compile", "deepcompile")) is not True or config.value((ZERO, "stage")) != 3:
+        return []
+    devices = [config.value((ZERO, section, "device")) for section in SECTIONS]
+    states, activation, parameters = (
+        config.value(("compile", key)) is True
+        for key in ("offload_opt_states", "offload_activation", "offload_parameters")
+    )
+    release = config.target.release_number
+    found = []
+    if release >= (0, 19, 4) and states and (devices[0] in ("cpu", "nvme") or parameters):
+        found.append(Item(("compile", "offload_opt_states"), {"key": "offload_opt_states"}))
+    if release >= (0, 19, 6) and activation and (states or parameters or devices == ["cpu", "cpu"]):
+        found.append(Item(("compile", "offload_activation"), {"key": "offload_activation"}))
+    return found

@@ -362,11 +362,16 @@ def amsgrad_refused(config: Config) -> Any:
 
 @fact
 def optimizer_untested(config: Config) -> Any:
-    """Whether the class is none of those ZeRO was tested with (1-bit ones, refused anyway, apart)."""
+    """Whether the class is none of those ZeRO was tested with (1-bit ones, refused anyway, apart).
+
+    Muon is on the list only since 0.18.5: before, the list imported it from where it was not.
+    """
     kind, tested = optimizer_class(config), annotation(config, SECTION, "x-zero-tested-optimizers")
     if kind is UNKNOWN or tested is UNKNOWN:
         return UNKNOWN
-    return kind not in tested and kind not in ("MuonWithAuxAdam", *ONE_BIT_CLASSES)
+    if kind == "MuonWithAuxAdam":
+        return config.target.release_number < (0, 18, 5)
+    return kind not in tested and kind not in ONE_BIT_CLASSES
 
 
 @fact

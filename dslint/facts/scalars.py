@@ -44,7 +44,7 @@ def predivide_crashes(config: Config) -> Any:
     Stages 2 and 3 with reduce_scatter refuse the key earlier, stage 1 with it does not read it.
     """
     path, zero = ("gradient_predivide_factor",), ("zero_optimization",)
-    if not config.has(path) or config.value(("gradient_allreduce_op",)) != "mean":
+    if not config.has(path) or config.value(("gradient_allreduce_op",)) not in ("mean", None):
         return False
     stage, scatters = config.value((*zero, "stage")), config.value((*zero, "reduce_scatter"))
     if stage is UNKNOWN or (stage != 0 and scatters is not False):
