@@ -264,3 +264,19 @@ def test_rules_hold_in_their_releases(line: str) -> None:
         found = lint(raw, "ds.json", Options(release, trainer="raw", gpus=1), RULES).findings
         errors = [f.message for f in found if f.severity == "error" and f.phase in ("load", "config")]
         assert bool(errors) == (verdict != "ok"), (release, verdict, errors)
+
+
+TRAINED = Path(__file__).with_name("bounds.jsonl")
+"""What deepspeed.initialize and two steps did with a dict on CPU ranks: "ok", or the phase and the exception,
+in the releases on both sides of each change. DeepSpeed's compiled CPU operators were stand-ins."""
+
+
+@pytest.mark.parametrize("line", TRAINED.read_text(encoding="utf-8").splitlines())
+def test_errors_hold_in_their_releases(line: str) -> None:
+    case = json.loads(line)
+    raw = json.dumps(case["config"]).encode()
+    for release, outcome in case["verdicts"].items():
+        found = lint(raw, "ds.json", Options(release, trainer="raw", gpus=case.get("gpus", 1)), RULES).findings
+        crashes = ("load", "config", "initialize", "step")
+        errors = [f.message for f in found if f.severity == "error" and f.phase in crashes]
+        assert bool(errors) == (outcome != "ok"), (release, outcome, errors)

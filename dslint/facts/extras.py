@@ -22,6 +22,8 @@ EXPERT_CHOICES = {
     "gate_up_impl": ("separate", "fused"),
     "comm_backend": ("comm", "deepep"),
     "score_func": ("auto", "softmax", "sigmoid"),
+    "expert_activation": ("swiglu", "geglu_tanh", "swiglu_clamped", "swiglu_oai"),
+    "preset_model": ("mixtral", "qwen3_moe", "qwen3_5_moe", "deepseek_v2", "deepseek_v3", "minimax_m3"),
 }
 """What AutoEP accepts (module_inject/auto_ep_config.py, validate_autoep_config, 0.19.8)."""
 
@@ -101,24 +103,30 @@ def expert_parallel_refusals(config: Config) -> Any:
     section = config.written((EXPERTS,))
     if not isinstance(section, dict) or config.value((EXPERTS, "enabled")) is not True:
         return []
-    values = {key: config.value((EXPERTS, key)) for key in properties(schema_at(config.schema, (EXPERTS,)))}
+    known = properties(schema_at(config.schema, (EXPERTS,)))
+    values = {key: config.value((EXPERTS, key)) for key in known}
+    release = config.target.release_number
     tensor = config.value(("tensor_parallel", "autotp_size"))
     folded = isinstance(tensor, int) and tensor > 1
+    if folded and release < (0, 19, 3):
+        reason = "expert parallelism does not work with tensor parallelism before 0.19.3"
+        return [Item(("tensor_parallel", "autotp_size"), {"reason": reason})]
+    fusable = release >= (0, 19, 7)
     found = [
         Item((EXPERTS, key), {"reason": f"{key} must be one of {', '.join(choices)}"})
-        for key, choices in EXPERT_CHOICES.items()
-        if values[key] not in choices and values[key] is not UNKNOWN
+        for key, choices in _expert_choices(release).items()
+        if key in known and values[key] not in (*choices, UNKNOWN, None)
     ]
-    size, inner = values["autoep_size"], values["expert_tensor_parallel_size"]
-    deepep = values["comm_backend"] == "deepep"
-    fused_sum = values["combine_impl"] == "fused_weighted_sum"
+    size, inner = values["autoep_size"], values.get("expert_tensor_parallel_size", 1)
+    deepep = values.get("comm_backend") == "deepep"
+    fused_sum = values["combine_impl"] == "fused_weighted_sum" and fusable
     for key, holds, reason in (
         ("expert_tensor_parallel_size", inner != 1, "expert_tensor_parallel_size must be 1"),
         ("autoep_size", _leaves_rest(config.target.gpus, size), "autoep_size must divide the number of GPUs"),
         ("autoep_size", folded and size == 1, "autoep_size must be above 1 together with tensor parallelism"),
-        ("gate_up_impl", values["gate_up_impl"] == "fused" and values["use_grouped_mm"] is False,
+        ("gate_up_impl", values.get("gate_up_impl") == "fused" and values["use_grouped_mm"] is False,
          "gate_up_impl fused needs use_grouped_mm"),
-        ("row_weighting_impl", values["row_weighting_impl"] == "fused" and (not deepep or size == 1),
+        ("row_weighting_impl", values.get("row_weighting_impl") == "fused" and (not deepep or size == 1),
          "row_weighting_impl fused needs comm_backend deepep and autoep_size above 1"),
         ("combine_impl", fused_sum and (folded or (deepep and size != 1)),
          "combine_impl fused_weighted_sum works neither with tensor parallelism nor with deepep"),
@@ -127,6 +135,9 @@ def expert_parallel_refusals(config: Config) -> Any:
     ):  # fmt: skip
         if holds and UNKNOWN not in (size, inner):
             found.append(Item((EXPERTS, key), {"reason": reason}))
+    if folded and config.value((ZERO, "stage")) == 3 and release < (0, 19, 8):
+        reason = "expert and tensor parallelism together do not work at ZeRO stage 3 before 0.19.8"
+        found.append(Item((ZERO, "stage"), {"reason": reason}))
     for name in ("offload_optimizer", "offload_param"):
         if folded and config.has((ZERO, name)):
             reason = "expert and tensor parallelism together take no offload section, even with device none"
@@ -135,6 +146,16 @@ def expert_parallel_refusals(config: Config) -> Any:
         reason = "expert and tensor parallelism together do not work with DeepCompile"
         found.append(Item(("compile", "deepcompile"), {"reason": reason}))
     return found
+
+
+def _expert_choices(release: tuple[int, ...]) -> dict[str, tuple[str, ...]]:
+    """EXPERT_CHOICES as a release has them (run in 0.19.2 to 0.19.8)."""
+    if release >= (0, 19, 8):
+        return EXPERT_CHOICES
+    choices = {**EXPERT_CHOICES, "preset_model": EXPERT_CHOICES["preset_model"][:-1]}
+    if release < (0, 19, 7):
+        choices["combine_impl"] = ("auto", "weighted_sum", "legacy_bmm")
+    return choices
 
 
 def _leaves_rest(gpus: int | None, size: Any) -> bool:

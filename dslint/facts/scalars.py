@@ -80,6 +80,76 @@ def profiler_crashing_values(config: Config) -> Any:
 
 
 @fact
+def scaler_texts(config: Config) -> Any:
+    """Numbers of an enabled fp16 section given as text, which loss scaling calculates with, as Items.
+
+    Run at stages 0, 2 and 3 in 0.9.5, 0.14.4, 0.17.0 and 0.17.1, which reads them as numbers.
+    """
+    if config.value(("fp16", "enabled")) is not True:
+        return []
+    if _is_text(config, ("fp16", "loss_scale")):
+        return [Item(("fp16", "loss_scale"), {"key": "loss_scale", "when": "the first step"})]
+    if config.value(("fp16", "loss_scale")) != 0:
+        return []
+    overflow = "the first overflow, for most runs the first step,"
+    keys = {"loss_scale_window": "the first step without overflow", "min_loss_scale": overflow}
+    if config.value(("zero_optimization", "stage")) in (1, 2, 3):
+        keys["hysteresis"] = overflow
+    return [
+        Item(("fp16", key), {"key": key, "when": when})
+        for key, when in keys.items()
+        if _is_text(config, ("fp16", key))
+    ]
+
+
+CURRICULUM = (
+    ("min_difficulty",),
+    ("max_difficulty",),
+    ("schedule_config", "total_curriculum_step"),
+    ("schedule_config", "difficulty_step"),
+    ("schedule_config", "root_degree"),
+)
+ELASTIC = (
+    "max_train_batch_size",
+    "min_gpus",
+    "max_gpus",
+    "min_time",
+    "num_gpus_per_node",
+    "model_parallel_size",
+)
+"""Keys of sections that DeepSpeed reads as a dict and calculates with."""
+
+
+@fact
+def curriculum_texts(config: Config) -> Any:
+    """Numbers of the legacy curriculum_learning section given as text, as Items."""
+    section = "curriculum_learning"
+    if config.written((section, "schedule_type")) not in ("fixed_linear", "fixed_root"):
+        return []
+    return [
+        Item((section, *path), {"key": dotted(path)})
+        for path in CURRICULUM
+        if _is_text(config, (section, *path))
+    ]
+
+
+@fact
+def elastic_texts(config: Config) -> Any:
+    """Numbers of the elasticity section given as text, as Items."""
+    paths = [("elasticity", key) for key in ELASTIC]
+    found = [Item(path, {"key": path[-1]}) for path in paths if _is_text(config, path)]
+    sizes = config.written(("elasticity", "micro_batch_sizes"))
+    if isinstance(sizes, list) and any(isinstance(size, str) for size in sizes):
+        found.append(Item(("elasticity", "micro_batch_sizes"), {"key": "micro_batch_sizes"}))
+    return found
+
+
+def _is_text(config: Config, path: Path) -> bool:
+    value = config.written(path)
+    return isinstance(value, str) and not stopped(config, value) and config.origin(path).kind != "filled"
+
+
+@fact
 def dropped_autos(config: Config) -> Any:
     """Keys with "auto" that nobody fills and DeepSpeed drops, as Items with `key`, `used` and `effect`."""
     found = []
