@@ -92,7 +92,7 @@ def accumulates_in(config: Config) -> Any:
 
 @fact
 def bf16_wrapped(config: Config) -> Any:
-    """Whether bf16 without ZeRO runs in BF16_Optimizer, as by default before 0.17.6 (run in 0.17.5 and 0.17.6)."""
+    """Whether bf16 without ZeRO runs in BF16_Optimizer, as before 0.17.6 (run in 0.17.5 and 0.17.6)."""
     model = precision(config)
     if config.target.release_number >= (0, 17, 6):
         return False
