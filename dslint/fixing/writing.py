@@ -41,7 +41,7 @@ def replace(name: str, old: bytes, new: bytes) -> bool:
         if not status.st_mode & 0o222:
             raise WriteError(f"{name}: read-only, so it was not fixed; make it writable first: chmod u+w")
         if not os.access(path, os.W_OK):
-            raise WriteError(f"{name}: not fixed: its owner or its mount lets this user not write it")
+            raise WriteError(f"{name}: not fixed: its owner or its mount does not let this user write it")
         _swap(path, new, status)
     except OSError as error:
         cure = f"; {_CURES[error.errno]}" if error.errno in _CURES else ""
