@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from dslint import schema as schemas
@@ -243,21 +244,22 @@ def configure(document: Document, options: Options) -> Config:
 
 
 def _findings(config: Config, book: _Book, errors: bool = False) -> Iterator[Finding]:
-    """Everything that is found, rule by rule; with `errors` only rules about errors are judged."""
+    """Everything that is found, rule by rule; with `errors` only rules about errors, and few fixes."""
     document, target, rules = config.document, config.target, book.by_name
     strict, lenient = target.trainer in STRICT, []
-    found = [_met(rules[problem.rule], problem, document, strict) for problem in document.problems]
+    met = partial(_met, document, strict, not errors)
+    found = [met(rules[problem.rule], problem) for problem in document.problems]
     for departure in document.departures:
         rule = rules.get(departure.rule)
         refused_anyway = strict and departure.rule != "shadowed-key"  # whatever hjson makes of it
         if rule is not None and rule.applies(target.release, target.trainer) and not refused_anyway:
-            found.append(_met(rule, departure, document, strict))
+            found.append(met(rule, departure))
         elif strict:
-            found.append(_met(rules["not-strict-json"], departure, document, strict))
+            found.append(met(rules["not-strict-json"], departure))
         elif target.rival in STRICT and document.format == "json":
             lenient.append(departure)
     if lenient:
-        refused = _met(rules["not-strict-json"], lenient[0], document, strict, lenient)
+        refused = met(rules["not-strict-json"], lenient[0], lenient)
         message = f"{refused.message}: DeepSpeed reads it, HF Trainer and accelerate cannot load the file"
         found.append(replace(refused, severity="info", message=message))
     whole = not document.problems and all(d.rule in WHOLE for d in document.departures)
@@ -277,12 +279,14 @@ def _findings(config: Config, book: _Book, errors: bool = False) -> Iterator[Fin
 
 
 def _met(
-    rule: Rule, problem: Problem, document: Document, strict: bool, alike: Sequence[Problem] = ()
+    document: Document, strict: bool, mended: bool, rule: Rule, problem: Problem, alike: Sequence[Problem] = ()
 ) -> Finding:
     """The finding about a problem; `alike` are all that it speaks for, so that its fix is theirs."""
     from dslint.fixing.reading import fix_for, fix_of_all
 
-    fix = fix_of_all(document, alike) if len(alike) > 1 else fix_for(document, problem, strict)
+    fix = None
+    if mended:
+        fix = fix_of_all(document, alike) if len(alike) > 1 else fix_for(document, problem, strict)
     start, end = problem.span
     return Finding(
         rule.code,
