@@ -279,7 +279,12 @@ def _findings(config: Config, book: _Book, errors: bool = False) -> Iterator[Fin
 
 
 def _met(
-    document: Document, strict: bool, mended: bool, rule: Rule, problem: Problem, alike: Sequence[Problem] = ()
+    document: Document,
+    strict: bool,
+    mended: bool,
+    rule: Rule,
+    problem: Problem,
+    alike: Sequence[Problem] = (),
 ) -> Finding:
     """The finding about a problem; `alike` are all that it speaks for, so that its fix is theirs."""
     from dslint.fixing.reading import fix_for, fix_of_all
