@@ -7,7 +7,7 @@ FlashAttention and PyTorch's scaled dot product attention.
 
 from __future__ import annotations
 
-from dslint.memory.shapes import MLPS, NORMS, Block
+from dslint.memory.shapes import MLPS, NORMS, ROUTERS, SCORES, Block
 
 FULL, LORA = "full", "lora"
 """How the weights of a block train: themselves, or through adapters beside frozen weights."""
@@ -19,30 +19,50 @@ def per_token(block: Block, size: int, seq_len: int, eager: bool, method: str = 
     `size` is the bytes of an element of the training type.
     """
     full = method == FULL
-    wide, narrow, only_full = NORMS[block.norm]
-    hidden = 4.0 * block.norms * (wide - (0 if full else only_full))
-    inputs = 1 if block.norms == 1 else 2  # attention and MLP read a normalized stream each, or one together
-    if block.norm == "layer":
-        kept = 1 if block.shared_input else block.norms
-        hidden += size * narrow * kept
-    elif full:
-        hidden += size * narrow * block.norms
-    if full:
-        hidden += size * inputs  # what the first matrices of attention and of the MLP read
+    eager = eager or block.eager_only
+    wide, narrow = NORMS[block.norm][0 if full else 1]
+    norm = 4.0 * wide + size * narrow
+    hidden = norm * block.norms
+    if block.shared_input and block.norm == "layer":
+        hidden = norm  # all of them keep the one tensor they read
+    if full:  # what the first matrices of each attention and of the MLP read; together, if normalized once
+        hidden += size * (1 if block.norms == 1 else block.attentions + 1)
     if block.top_k:
-        hidden += size * 2 * block.top_k if full else size * block.top_k
+        wide, narrow = ROUTERS[block.router]
+        hidden += size * block.top_k * (2 if full else 1) + size * narrow + (4 * wide if full else 0)
     hidden += block.dropouts
-    attention = size * (2.0 * block.attention + 2.0 * block.kv)
-    if block.fused:
-        attention += size * (block.attention + block.kv)
-    attention += 4.0 * block.heads  # the softmax statistics a kernel without scores keeps
+    attention = float(size * (2 * block.attention + 2 * block.kv))
     if block.head_norms:
-        attention += (4.0 * wide + size * narrow) * (block.attention + block.kv)
-    if eager or block.eager_only:
-        attention += 6.0 * size / 2 * block.heads * seq_len
-        attention += size * 2.0 * (block.attention - block.kv) - 4.0 * block.heads
+        attention += norm * (block.attention + block.kv)
+    attention += (norm + (size if full else 0)) * block.latent
+    attention += _scores(block, size, seq_len, full) if eager else _kernel(block, size)
     inner, last = MLPS[block.mlp]
     return hidden * block.hidden + attention + size * (inner + (last if full else 0)) * block.ffn
+
+
+def _kernel(block: Block, size: int) -> float:
+    """Bytes of attention without scores besides queries, keys, values and output."""
+    statistics = 4.0 * block.heads * block.attentions
+    return statistics + (size * (block.attention + block.kv) if block.fused else 0)
+
+
+def _scores(block: Block, size: int, seq_len: int, full: bool) -> float:
+    """The same of attention that stores its scores: they, and copies of keys and values for every head.
+
+    Of more than one sequence, whose queries, keys and values are copied to be multiplied: a product
+    they are slices of does not stay alive.
+    """
+    wide, narrow, product = SCORES[block.scores]
+    one = 4.0 * wide + size * narrow
+    if block.score_dropout:
+        one += 1 + (0 if wide else size)  # the mask; the dropped copy, which else is the converted one
+    elif wide and size == 4:
+        one -= size  # nothing to convert
+    kept = one * block.heads * block.attentions * seq_len
+    kept += size * 2.0 * max(0, block.attention - block.kv)
+    if product:
+        kept += (4 - size) * 2.0 * block.attention
+    return kept - (0 if full else size * block.attention)  # the output is the input of a frozen matrix
 
 
 def adapters(inputs: float, rank: float, matrices: float, size: int) -> float:

@@ -53,6 +53,11 @@ class Fields:
             raise ShapeError(f"the model config does not say {names[0]}")
         return default
 
+    def rate(self, name: str, default: float) -> bool:
+        """Whether a rate of dropout is above zero."""
+        value = self.data.get(name, default)
+        return isinstance(value, (int, float)) and value > 0
+
     def flag(self, *names: str, default: bool = False) -> bool:
         """The first of the names that is given, as a truth value."""
         for name in names:
@@ -105,15 +110,15 @@ _LLAMA: dict[str, dict[str, Any]] = {
     "smollm3": {"tied": True},
     "qwen2": {"qkv_bias": True},
     "qwen3": {"head_norms": True, "head_dim": 128},
-    "gemma": {"tied": True, "head_dim": 256},
-    "gemma2": {"tied": True, "head_dim": 256, "norms": 4},
-    "gemma3_text": {"tied": True, "head_dim": 256, "norms": 4, "head_norms": True},
+    "gemma": {"tied": True, "head_dim": 256, "norm": "gemma"},
+    "gemma2": {"tied": True, "head_dim": 256, "norms": 4, "norm": "gemma"},
+    "gemma3_text": {"tied": True, "head_dim": 256, "norms": 4, "norm": "gemma", "head_norms": True},
     "phi3": {"fused": True},
-    "phimoe": {"qkv_bias": True},
+    "phimoe": {"qkv_bias": True, "norm": "layer"},
     "granite": {},
-    "olmo": {"norms": 0},
-    "olmo2": {"wide_norms": True},
-    "olmo3": {"wide_norms": True},
+    "olmo": {"norms": 0, "norm": "layer-wide"},
+    "olmo2": {"wide_norms": True, "norm": "gemma"},
+    "olmo3": {"wide_norms": True, "norm": "gemma"},
     "mixtral": {},
     "qwen2_moe": {"qkv_bias": True},
     "qwen3_moe": {"head_norms": True, "head_dim": 128},
@@ -154,9 +159,7 @@ def llama(c: Fields) -> tuple[list[Tensor], tuple[Block, ...]]:
     if plan.get("wide_norms"):
         tensors += vectors(q, layers) + vectors(kv, layers)
     mlp, ffn, experts, top_k = _mlp(c, h, layers, bool(plan.get("fused") or plan.get("fused_mlp")))
-    norm = "gemma" if kind.startswith("gemma") else "rms" if norms else "layer"
-    if plan.get("wide_norms"):
-        norm = "gemma"
+    capped = kind == "gemma2" and c.data.get("attn_logit_softcapping", 50.0) is not None
     return tensors + mlp, (
         Block(
             layers,
@@ -165,12 +168,15 @@ def llama(c: Fields) -> tuple[list[Tensor], tuple[Block, ...]]:
             q,
             kv,
             ffn,
-            norm,
+            str(plan.get("norm", "rms")),
             max(norms, 2),
             experts=experts,
             top_k=top_k,
             fused=bool(plan.get("fused")),
             head_norms=bool(plan.get("head_norms") or plan.get("wide_norms")),
+            scores="wide-capped" if capped else "wide",
+            score_dropout=c.rate("attention_dropout", 0.0),
+            router="gated-shared" if kind == "qwen2_moe" else "plain",
         ),
     )
 
@@ -230,12 +236,13 @@ def deepseek_moe(c: Fields) -> tuple[list[Tensor], tuple[Block, ...]]:
             layers,
             h,
             heads,
-            q,
-            (q + heads * v) // 2,
+            (q + heads * v) // 2,  # queries and the output
+            (q + heads * (nope + v)) // 2,  # keys, and the product that values are a slice of
             top_k * e + shared,
             experts=experts,
             top_k=top_k,
-            fused=True,
+            latent=rank + q_rank,
+            router="wide",
         ),
     )
 
@@ -252,7 +259,20 @@ def gpt_oss(c: Fields) -> tuple[list[Tensor], tuple[Block, ...]]:
     tensors += [Tensor(EXPERT, (experts, h, 2 * e), layers), Tensor(EXPERT, (experts, e, h), layers)]
     tensors += [Tensor(VECTOR, (experts, 2 * e), layers), Tensor(VECTOR, (experts, h), layers)]
     tensors += linear(ROUTER, experts, h, True, layers)
-    return tensors, (Block(layers, h, heads, q, kv, top_k * e, experts=experts, top_k=top_k),)
+    block = Block(
+        layers,
+        h,
+        heads,
+        q,
+        kv,
+        top_k * e,
+        norm="gemma",
+        mlp="gated-clamped",
+        experts=experts,
+        top_k=top_k,
+        scores="narrow",
+    )
+    return tensors, (block,)
 
 
 # GPT and what is built like it: LayerNorm with bias, an MLP of two matrices
@@ -306,7 +326,7 @@ def gpt(c: Fields) -> tuple[list[Tensor], tuple[Block, ...]]:
         tensors = table(vocab, h, True) + vectors(h, norms)
         tensors += linear(ATTENTION, 3 * h, h, False, layers) + linear(ATTENTION, h, h, False, layers)
         tensors += _two(h, f, False, layers)
-        return tensors, (Block(layers, h, heads, h, h, f, "layer", 2, "gelu"),)
+        return tensors, (Block(layers, h, heads, h, h, f, "layer", 2, "gelu", eager_only=True),)
     elif kind == "phi":
         norms = layers + 1
         kv = c.int("num_key_value_heads", default=heads) * (h // heads)
@@ -338,8 +358,10 @@ def gpt(c: Fields) -> tuple[list[Tensor], tuple[Block, ...]]:
         if c.flag("use_qk_norm"):
             tensors += [Tensor(VECTOR, (heads, h // heads), layers)]
             tensors += [Tensor(VECTOR, (kv // (h // heads), h // heads), layers)]
-        return tensors, (Block(layers, h, heads, h, kv, f, "layer", 1),)
+        head_norms = c.flag("use_qk_norm")
+        return tensors, (Block(layers, h, heads, h, kv, f, "layer-python", 1, head_norms=head_norms),)
     tensors += vectors(h, 2 * norms)
+    hidden, scores, rate = _DROPOUT.get(kind, ("", "", 0.0))
     mlp = "gated" if kind == "stablelm" else "gelu-python" if kind in _PYTHON_GELU else "gelu"
     return tensors, (
         Block(
@@ -354,11 +376,29 @@ def gpt(c: Fields) -> tuple[list[Tensor], tuple[Block, ...]]:
             mlp,
             fused=kind == "gpt_neox",
             shared_input=kind == "gpt_neox",
-            dropouts=2 if kind in ("gpt2", "gpt_neo", "gptj", "gpt_bigcode") else 0,
+            dropouts=2 if c.rate(hidden, rate) else 0,
             eager_only=kind == "bloom",
+            scores=_SCORES.get(kind, "wide"),
+            score_dropout=c.rate(scores, rate),
         ),
     )
 
+
+_DROPOUT = {
+    "gpt2": ("resid_pdrop", "attn_pdrop", 0.1),
+    "gpt_bigcode": ("resid_pdrop", "attn_pdrop", 0.1),
+    "gptj": ("resid_pdrop", "attn_pdrop", 0.0),
+    "gpt_neo": ("resid_dropout", "attention_dropout", 0.0),
+    "gpt_neox": ("hidden_dropout", "attention_dropout", 0.0),
+    "bloom": ("hidden_dropout", "attention_dropout", 0.0),
+    "phi": ("resid_pdrop", "attention_dropout", 0.0),
+    "starcoder2": ("residual_dropout", "attention_dropout", 0.0),
+}
+"""Architecture -> keys of the rates of the two dropouts of the hidden state and of that of attention,
+and what transformers takes where a config does not say."""
+
+_SCORES = {"gpt2": "narrow", "gptj": "wide-product", "gpt_neo": "wide-product"}
+"""Architectures whose stored scores are not those of Llama, see SCORES."""
 
 _PYTHON_GELU = ("gpt2", "gpt_neo", "gptj", "phi")
 """Architectures whose published configs say gelu_new, which transformers writes out in Python."""
@@ -381,7 +421,10 @@ def _opt(
     final = c.flag("do_layer_norm_before", default=True) and not c.flag("_remove_final_layer_norm")
     tensors += linear(ATTENTION, h, h, bias, 4 * layers) + _two(h, f, bias, layers)
     tensors += vectors(h, 2 * (2 * layers + (1 if final else 0)))
-    return tensors, (Block(layers, h, heads, h, h, f, "layer", 2, "relu", dropouts=2),)
+    dropouts = 2 if c.rate("dropout", 0.1) else 0
+    scores = c.rate("attention_dropout", 0.0)
+    block = Block(layers, h, heads, h, h, f, "layer", 2, "relu", dropouts=dropouts, score_dropout=scores)
+    return tensors, (block,)
 
 
 def _falcon(c: Fields, h: int, layers: int, heads: int, vocab: int) -> tuple[list[Tensor], tuple[Block, ...]]:
@@ -399,7 +442,12 @@ def _falcon(c: Fields, h: int, layers: int, heads: int, vocab: int) -> tuple[lis
     if not c.flag("parallel_attn", default=True):
         in_layer = 2
     tensors += vectors(h, 2 * (in_layer * layers + 1))
-    return tensors, (Block(layers, h, heads, h, kv, f, "layer", in_layer, "gelu", fused=True),)
+    shared = new and in_layer == 2
+    width = h if new else kv  # keys and values are repeated for every head, in every attention
+    block = Block(
+        layers, h, heads, h, width, f, "layer", in_layer, "gelu", shared_input=shared, scores="narrow"
+    )
+    return tensors, (block,)
 
 
 # Remote code
@@ -480,7 +528,23 @@ def bert(c: Fields) -> tuple[list[Tensor], tuple[Block, ...]]:
     tensors += linear(ATTENTION, h, h, True, 4 * layers) + _two(h, f, True, layers)
     tensors += vectors(h, 2 * (2 * layers + 1))
     tensors += linear(MLP, h, h, True, 1) + vectors(h, 2) + vectors(vocab, 1)
-    return tensors, (Block(layers, h, heads, h, h, f, "layer", 2, "gelu", dropouts=2),)
+    dropouts = 2 if c.rate("hidden_dropout_prob", 0.1) else 0
+    dropped = c.rate("attention_probs_dropout_prob", 0.1)
+    block = Block(
+        layers,
+        h,
+        heads,
+        h,
+        h,
+        f,
+        "layer",
+        2,
+        "gelu",
+        dropouts=dropouts,
+        scores="narrow",
+        score_dropout=dropped,
+    )
+    return tensors, (block,)
 
 
 def t5(c: Fields) -> tuple[list[Tensor], tuple[Block, ...]]:
@@ -501,8 +565,22 @@ def t5(c: Fields) -> tuple[list[Tensor], tuple[Block, ...]]:
     tensors += linear(MLP, h, f, False, encoder + decoder)
     tensors += vectors(h, 2 * encoder + 1 + 3 * decoder + 1)
     return tensors, (
-        Block(encoder, h, heads, q, q, f, "rms", 2, mlp, dropouts=3),
-        Block(decoder, h, heads, 2 * q, 2 * q, f, "rms", 3, mlp, dropouts=4),
+        Block(encoder, h, heads, q, q, f, "rms-t5", 2, mlp, dropouts=2, scores="narrow", score_dropout=True),
+        Block(
+            decoder,
+            h,
+            heads,
+            2 * q,
+            2 * q,
+            f,
+            "rms-t5",
+            3,
+            mlp,
+            dropouts=3,
+            attentions=2,
+            scores="narrow",
+            score_dropout=True,
+        ),
     )
 
 

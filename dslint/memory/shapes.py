@@ -38,9 +38,13 @@ class Block:
     """A stack of equal layers, described by what a token leaves behind in each for the backward pass.
 
     `attention` is the width of queries, `kv` that of keys (and of values), `ffn` the width one token
-    passes through in the MLP: the intermediate size, or those of the experts it is sent to. `fused`:
-    queries, keys and values are slices of one product, which then stays alive as a whole.
-    The counts of `norm` and `mlp` are elements kept a token, see NORMS and MLPS.
+    passes through in the MLP: the intermediate size, or those of the experts it is sent to; where a layer
+    has several `attentions` (a decoder that looks at an encoder), the widths are their sums. `fused`:
+    queries, keys and values are slices of one product, which stays alive beside the rotated copies.
+    `latent`: the width of normalized vectors that queries, keys or values are unpacked from.
+    `shared_input`: all normalizations read one tensor. `dropouts` are those of the hidden state;
+    `score_dropout` says whether attention has one. What `norm`, `mlp`, `scores` and `router` keep a
+    token: NORMS, MLPS, SCORES, ROUTERS.
     """
 
     layers: int
@@ -59,6 +63,11 @@ class Block:
     top_k: int = 0
     dropouts: int = 0
     eager_only: bool = False
+    attentions: int = 1
+    latent: int = 0
+    scores: str = "wide"
+    score_dropout: bool = False
+    router: str = "plain"
 
     @property
     def gated(self) -> bool:
@@ -68,16 +77,24 @@ class Block:
     @property
     def rms(self) -> bool:
         """Whether normalization only scales; else it has a bias."""
-        return self.norm != "layer"
+        return not self.norm.startswith("layer")
 
 
-NORMS = {"rms": (1, 1, 0), "gemma": (2, 0, 1), "layer": (0, 1, 0)}
-"""Kind -> elements a normalization keeps a token and hidden unit when its weight trains: 32-bit ones,
-ones of the training type, 32-bit ones that fall away when the weight is frozen. Its output, which a
-linear layer keeps as its input, counts apart. Counted with saved-tensor hooks on transformers 5.24."""
+NORMS = {
+    "rms": ((1, 1), (1, 0)),
+    "rms-t5": ((1, 2), (1, 1)),
+    "gemma": ((2, 0), (1, 0)),
+    "layer": ((0, 1), (0, 1)),
+    "layer-wide": ((1, 0), (1, 0)),
+    "layer-python": ((3, 0), (2, 0)),
+}
+"""Kind -> elements a normalization keeps a token and hidden unit, when its weight trains and when it is
+frozen: 32-bit ones and ones of the training type. Its output, which a linear layer keeps as its input,
+counts apart. This table and those below: counted with saved-tensor hooks on transformers 5.24."""
 
 MLPS = {
     "gated": (3.0, 1),
+    "gated-clamped": (6.0, 1),
     "gelu": (1.0, 1),
     "gelu-python": (4.0, 1),
     "relu": (1.0, 0),
@@ -86,6 +103,20 @@ MLPS = {
     "gated-gelu-python-dropout": (6.5, 1),
 }
 """Kind -> elements an MLP keeps a token and unit of its width, without and as the last matrix's input."""
+
+SCORES = {
+    "wide": (1, 1, False),
+    "wide-product": (1, 1, True),
+    "wide-capped": (1, 2, False),
+    "narrow": (0, 1, False),
+}
+"""Kind -> elements that attention which stores its scores keeps a query, key and head, dropout left out:
+32-bit ones and ones of the training type; and whether it multiplies queries and keys in 32 bits."""
+
+ROUTERS = {"plain": (0, 0), "wide": (1, 0), "gated-shared": (0, 1)}
+"""Kind -> elements a layer of experts keeps a token and hidden unit besides what its MLP reads: 32-bit
+ones while the router trains (its 32-bit input), ones of the training type (the output of the shared
+expert, which a gate scales)."""
 
 
 @dataclass(frozen=True)
