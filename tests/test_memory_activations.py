@@ -67,7 +67,7 @@ def narrow(kind: str, layers: int, **rates: float) -> dict[str, Any]:
 
 
 def kept(config: dict[str, Any], attention: str, train: str, checkpointing: bool = False) -> int:
-    """Bytes the forward pass of a model keeps for its backward pass, parameters left out."""
+    """Bytes the forward pass of a model keeps for its backward pass, parameters and buffers left out."""
     import torch
     import transformers
     from transformers import AttentionInterface
@@ -109,7 +109,8 @@ def kept(config: dict[str, Any], attention: str, train: str, checkpointing: bool
         for parameter in model.parameters():
             parameter.requires_grad = False
         model.get_input_embeddings().weight.requires_grad = True
-    own = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
+    owned = (*model.parameters(), *model.buffers())
+    own = {tensor.untyped_storage().data_ptr() for tensor in owned}
     seen: dict[int, tuple[int, Any]] = {}
 
     def pack(tensor: Any) -> Any:
