@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from dslint.document import Document, plain
-from dslint.finding import Fix
+from dslint.finding import Edit, Fix
 from dslint.fixing.changes import Change, Move, Remove, Rename, Set, carried_out, in_words, same
-from dslint.fixing.edits import Pieces
+from dslint.fixing.edits import Pieces, edited, touch
 from dslint.fixing.json_edits import Edits, JsonEditor
 
 MAX_TEXT = 100_000
@@ -39,14 +39,14 @@ def fix_of(document: Document, changes: Sequence[Change], safe: bool, title: str
     except (LookupError, TypeError):
         return None
     pieces = Pieces(text)
-    if strict is not None and not spend(document, len(text) // 10):  # json is quick
-        return None
-    if strict is not None and len(changes) == 1 and not isinstance(changes[0], Move):
-        pieces.edit(editor(document).edits(changes[0]) or ())
-        after = _as_json(document, pieces.text)
-        if pieces.text == text or not same(after, expected):
+    if strict is not None:
+        if not spend(document, len(text) // 10):  # json is quick
             return None
-        return Fix(title or in_words(changes), safe, pieces.edits())
+        at_once = _at_once(document, changes)
+        if at_once and (new := edited(text, at_once)) != text and same(_as_json(document, new), expected):
+            return Fix(title or in_words(changes), safe, at_once)
+        if len(changes) == 1 and not isinstance(changes[0], Move):
+            return None
     now = document
     for change in changes:
         if isinstance(change, Move):
@@ -66,6 +66,23 @@ def fix_of(document: Document, changes: Sequence[Change], safe: bool, title: str
     if pieces.text == text:
         return None
     return Fix(title or in_words(changes), safe, pieces.edits())
+
+
+def _at_once(document: Document, changes: Sequence[Change]) -> tuple[Edit, ...]:
+    """The edits of all changes in the text as it is; none where one would be in the way of another."""
+    found: list[Edit] = []
+    editing = editor(document)
+    for change in changes:
+        steps = (
+            (editing.put(change), editing.edits(Remove(change.path)))
+            if isinstance(change, Move)
+            else (editing.edits(change),)
+        )
+        for edits in steps:
+            if not edits or any(touch(one, other) for one in edits for other in found):
+                return ()
+            found += edits
+    return tuple(sorted(found, key=lambda edit: (edit.start, edit.end)))
 
 
 def _as_json(document: Document, text: str) -> Any:
