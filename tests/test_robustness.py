@@ -100,3 +100,12 @@ def test_bytes(raw: bytes) -> None:
 @given(st.text(alphabet="{}[]:,\"'#/*\\ntrue0123e.-_ \n\t\r\u202e\x1b\x00\ufeff", max_size=80))
 def test_text(text: str) -> None:
     exercise(text.encode("utf-8", "surrogatepass"))
+
+
+@pytest.mark.parametrize("size", [10**400, -(10**400), 3 * 10**308])
+def test_batch_sizes_that_no_float_holds(size: int) -> None:
+    other: dict[str, int]
+    for other in ({}, {"train_micro_batch_size_per_gpu": 3}, {"gradient_accumulation_steps": size}):
+        for config in ({"train_batch_size": size, **other}, {**other, "train_micro_batch_size_per_gpu": size}):
+            for gpus in (None, 8):
+                exercise(json.dumps(config).encode(), None, gpus)

@@ -13,6 +13,7 @@ from typing import Any
 
 from dslint.config import Config
 from dslint.document import Path
+from dslint.expression import UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,5 +45,8 @@ class Facts:
         """The value of a fact. Raises KeyError for a name no fact has."""
         known = self._known
         if name not in known:
-            known[name] = REGISTRY[name](self._config)
+            try:
+                known[name] = REGISTRY[name](self._config)
+            except OverflowError:  # of an integer of some hundred digits
+                known[name] = UNKNOWN
         return known[name]
