@@ -64,7 +64,7 @@ def broken(raw: bytes, judge: Judge, unsafe: bool) -> tuple[int, list[str]]:
         said.append(f"fixing twice is not fixing once: {[f.name for f in again.fixed]}")
     if after.findings != outcome.report.findings:
         said.append("what is reported is not what is found")
-    if ends := _ends(outcome.raw) - _ends(raw):
+    if ends := _ends(outcome.raw) - (_ends(raw) or {b"\n"}):
         said.append(f"new line ends: {ends}")
     was, now = _identities(before), _identities(after)
     if _unreadable(before):  # and so hid the rest
