@@ -342,14 +342,6 @@ def test_a_fix_that_uncovers_an_error_is_not_taken() -> None:
     assert "steps_per_prints" in json.loads(outcome.raw)
 
 
-def test_what_was_fixed_is_not_brought_back() -> None:
-    """Where one key goes and another would get its name, the other keeps its own."""
-    text = "train_batch_size: 8\npipeline:\n  partition: uniform\n  pipe_partitioned:\n  - false\n"
-    outcome = fix_text(text.encode(), judge_for("0.9.1", name="ds.yaml"), True)
-    fixed, left = ({(f.code, f.key) for f in found} for found in (outcome.fixed, outcome.report.findings))
-    assert ("DS142", "pipeline.partition") in fixed and not fixed & left
-
-
 @pytest.mark.parametrize("name", ["ds.json", "ds.yaml"])
 def test_many_fixes_take_few_looks(name: str) -> None:
     """One of them uncovers an error, two would make one key twice; the others go together."""

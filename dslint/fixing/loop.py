@@ -98,8 +98,6 @@ class _Fixing:
         standing = report if self.guard is self.judge else self.guard(raw)
         if not gone(findings, self.report, report) or worse(self.standing, standing):
             return None
-        if set(map(_identity, self.fixed)) & set(new(self.report, report)):
-            return None  # what was fixed would be found again
         return _Step(findings, raw, report, standing)
 
 
@@ -155,12 +153,6 @@ def gone(fixed: Iterable[Finding], before: FileReport, after: FileReport) -> boo
     was = Counter(map(_identity, before.findings))
     now = Counter(map(_identity, after.findings))
     return all(now[key] <= was[key] - count for key, count in Counter(map(_identity, fixed)).items())
-
-
-def new(before: FileReport, after: FileReport) -> Counter[tuple[str, str]]:
-    """What is found that was not before."""
-    was, now = (Counter(map(_identity, report.findings)) for report in (before, after))
-    return now - was
 
 
 def worse(before: FileReport, after: FileReport) -> bool:
