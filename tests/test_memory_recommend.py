@@ -8,6 +8,7 @@ import os
 import random
 import subprocess
 import sys
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,11 @@ import pytest
 
 from dslint import schema as schemas
 from dslint.lint import Options, lint
-from dslint.memory.command import config_text, recommendation
+from dslint.memory.command import base_job, config_text, recommendation
 from dslint.memory.hardware import gpus, links
 from dslint.memory.models import table
-from dslint.memory.predict import FITS
-from dslint.memory.recommend import Recommendation
+from dslint.memory.predict import FITS, predict
+from dslint.memory.recommend import Recommendation, recommend, smallest_change
 from dslint.memory.workload import workload
 from dslint.rules import load
 from dslint.verify.fill import Arguments, fill
@@ -80,6 +81,53 @@ def test_recommended_configs_lint_without_warning(first: int) -> None:
         report = lint(config_text(found).encode(), "ds.json", options, load())
         bad = [(f.code, f.message) for f in report.findings if f.severity != "info"]
         assert not bad, (seed, given, count, trainer, release, config_text(found), bad)
+
+
+def test_whatever_can_be_recommended_a_config_can_be_changed_to() -> None:
+    """No run is told that no setting makes it fit while `--recommend` has a config for it."""
+    for seed in range(200):
+        rng = random.Random(seed)
+        said = workload(
+            {
+                "model": rng.choice(["qwen2.5-0.5b", "llama-7b", "llama-2-13b", "llama-2-70b", "3B"]),
+                "gpu_memory": rng.choice(["6GB", "12GB", "24GB", "40GB", "80GB"]),
+                "seq_len": rng.choice([512, 2048, 8192]),
+            }
+        )
+        base = base_job(said, rng.choice([1, 2, 8, 16]), "raw", schemas.newest())
+        job = replace(
+            base,
+            stage=rng.randrange(4),
+            micro_batch=rng.choice([1, 4, 16]),
+            checkpointing=rng.random() < 0.5,
+            eager=rng.random() < 0.2,
+        )
+        if predict(job).verdict != FITS and recommend(base).chosen is not None:
+            change = smallest_change(job)
+            assert change is not None and change.estimate.verdict == FITS, seed
+
+
+@pytest.mark.parametrize(
+    ("stage", "micro_batch", "card", "words"),
+    [
+        (2, 8, "l4", "ZeRO stage 3 with offload_optimizer to cpu"),
+        (3, 8, "l4", "offload_optimizer to cpu"),
+        (
+            2,
+            8,
+            "6GB",
+            "reduce_bucket_size 200,000,000 and micro batch 1 with 8 accumulation steps"
+            " and ZeRO stage 3 with offload_optimizer and offload_param to cpu",
+        ),
+    ],
+)
+def test_the_smallest_change_has_nothing_to_spare(
+    stage: int, micro_batch: int, card: str, words: str
+) -> None:
+    said = {"model": "llama-7b", ("gpu_memory" if card.endswith("GB") else "gpu_type"): card}
+    job = replace(base_job(workload(said), 8, "raw", schemas.newest()), stage=stage, micro_batch=micro_batch)
+    change = smallest_change(job)
+    assert change is not None and change.words == words
 
 
 def test_the_grid_recommends_most_of_the_time_and_every_stage() -> None:

@@ -7,6 +7,7 @@ card's speed is unknown, least traffic. Among equals the simpler one: a lower st
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import combinations, product
 from math import sqrt
 from typing import Any
 
@@ -227,86 +228,81 @@ def reason(estimate: Estimate) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One change to a run, in words, and what it needs afterwards."""
+    """What changes in a run, in words, and what it needs afterwards."""
 
     words: str
     estimate: Estimate
     speed: Speed | None
 
 
-def changes(job: Job) -> list[tuple[str, Job]]:
-    """Changes worth trying, the least intrusive first: those that cost nothing, then those that cost time."""
-    found: list[tuple[str, Job]] = []
+Step = tuple[str, dict[str, Any]]
+"""A change in words, and the fields of the job that it sets."""
+
+
+def changes(job: Job) -> tuple[list[Step], list[Step], list[Step]]:
+    """Changes worth trying, the least intrusive first: settings of which any may go together, then micro
+    batches, then stages and offloads, of which one each."""
+    settings: list[Step] = []
     reduce_bucket, prefetch, _ = buckets(job.shape, job.trained)
-    if job.reduce_bucket > reduce_bucket and job.stage:
-        found.append((f"reduce_bucket_size {reduce_bucket:,}", replace(job, reduce_bucket=reduce_bucket)))
+    if job.reduce_bucket > reduce_bucket:
+        settings.append((f"reduce_bucket_size {reduce_bucket:,}", {"reduce_bucket": reduce_bucket}))
     if job.logit_bytes > 1:
-        found.append(("a fused cross entropy (Liger, Cut Cross-Entropy)", replace(job, logit_bytes=0.5)))
+        settings.append(("a fused cross entropy (Liger, Cut Cross-Entropy)", {"logit_bytes": 0.5}))
     if job.eager:
-        found.append(("FlashAttention or SDPA", replace(job, eager=False)))
+        settings.append(("FlashAttention or SDPA", {"eager": False}))
     if job.accumulate_bytes == 4 and job.precision != "fp32":
-        found.append(("data_types.grad_accum_dtype of 16 bits", replace(job, accumulate_bytes=0)))
+        settings.append(("data_types.grad_accum_dtype of 16 bits", {"accumulate_bytes": 0}))
     if not job.checkpointing:
-        found.append(("activation checkpointing", replace(job, checkpointing=True)))
+        settings.append(("activation checkpointing", {"checkpointing": True}))
+    batches: list[Step] = []
     micro = job.micro_batch
     while micro > 1:
         micro //= 2
         more = job.accumulation * job.micro_batch // micro
-        found.append(
-            (
-                f"micro batch {micro} with {more} accumulation steps",
-                replace(job, micro_batch=micro, accumulation=more),
-            )
-        )
+        words = f"micro batch {micro} with {more} accumulation steps"
+        batches.append((words, {"micro_batch": micro, "accumulation": more}))
+    plans: list[Step] = []
     if job.gpus > 1:
-        found += [(f"ZeRO stage {n}", _staged(job, n, prefetch)) for n in range(job.stage + 1, 4)]
-    stage = max(job.stage, 2)
+        plans += [(f"ZeRO stage {n}", _staged(job, n, prefetch)) for n in range(job.stage + 1, 4)]
     if job.offload_optimizer == NONE:
-        offloaded = replace(_staged(job, stage, prefetch), offload_optimizer=CPU)
-        label = (
-            "offload_optimizer to cpu"
-            if stage == job.stage
-            else f"ZeRO stage {stage} with offload_optimizer to cpu"
-        )
-        found.append((label, offloaded))
+        for stage in range(max(job.stage, 2), 4):
+            words = _offloading(job, stage, "offload_optimizer")
+            plans.append((words, {**_staged(job, stage, prefetch), "offload_optimizer": CPU}))
     if job.offload_param == NONE:
-        found.append(
-            (
-                "ZeRO stage 3 with offload_optimizer and offload_param to cpu",
-                replace(_staged(job, 3, prefetch), offload_optimizer=CPU, offload_param=CPU),
-            )
-        )
-    return found
+        offload = {"offload_param": CPU}
+        if job.offload_optimizer == NONE:
+            offload["offload_optimizer"] = CPU
+        words = _offloading(job, 3, " and ".join(sorted(offload)))
+        plans.append((words, {**_staged(job, 3, prefetch), **offload}))
+    return settings, batches, plans
 
 
-def _staged(job: Job, stage: int, prefetch: int) -> Job:
+def _staged(job: Job, stage: int, prefetch: int) -> dict[str, Any]:
     if stage == job.stage:
-        return job
+        return {}
     if stage == 3:
-        return replace(job, stage=3, overlap_comm=True, prefetch_bucket=prefetch)
-    return replace(job, stage=stage)
+        return {"stage": 3, "overlap_comm": True, "prefetch_bucket": prefetch}
+    return {"stage": stage}
+
+
+def _offloading(job: Job, stage: int, sections: str) -> str:
+    return f"{'' if stage == job.stage else f'ZeRO stage {stage} with '}{sections} to cpu"
 
 
 def smallest_change(job: Job) -> Change | None:
-    """The least intrusive change after which the run fits: one alone, else the first ones together."""
-    tried = changes(job)
-    for words, changed in tried:
+    """The fewest changes after which the run fits, of as many the least intrusive; None: all do not help."""
+    settings, batches, plans = changes(job)
+    order = {words: n for n, (words, _) in enumerate((*settings, *batches, *plans))}
+    some = [part for size in range(len(settings) + 1) for part in combinations(settings, size)]
+    one = ([(), *((step,) for step in group)] for group in (batches, plans))
+    found = [(*part, *batch, *plan) for part, batch, plan in product(some, *one)]
+    found.sort(key=lambda steps: (len(steps), [order[words] for words, _ in reversed(steps)]))
+    for steps in found[1:]:
+        fields = {key: value for _, sets in steps for key, value in sets.items()}
+        changed = replace(job, **fields)
         estimate = predict(changed)
         if estimate.verdict == FITS:
-            return Change(words, estimate, speed(changed))
-    together: list[str] = []
-    current = job
-    for words, _ in tried:
-        step = dict(changes(current)).get(words)
-        if step is None:
-            continue
-        before, after = predict(current), predict(step)
-        if after.device >= before.device and after.host >= before.host:
-            continue
-        together.append(words)
-        current = step
-        if after.verdict == FITS:
-            return Change(" and ".join(together), after, speed(current))
+            return Change(" and ".join(words for words, _ in steps), estimate, speed(changed))
     return None
 
 

@@ -216,7 +216,7 @@ def change_lines(path: str, estimate: Estimate, change: Change | None) -> tuple[
             f"    then {headline(change.estimate)}{_pace(change.speed)}",
         ]
     elif estimate.verdict not in (FITS, None):
-        found.append("  no single setting nor all of them together make it fit")
+        found.append("  no setting makes it fit, nor do all of them together")
     return tuple(found)
 
 
