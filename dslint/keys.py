@@ -95,6 +95,9 @@ def _meant(config: Config, path: Path, refused: bool) -> _Meant:
     other = f"write it as {moved}" if moved else renamed(path, config.schema)
     if other:
         return _Meant("renamed", other, new_name(path, config.schema, moved))
+    keep = "" if refused else ", or put an underscore before its name to keep it"
+    if past and past.elsewhere(config.target.release):  # what it is called is what it is
+        return _Meant("", f"remove it{keep}")
     near = "params" if key in PARAMS and "params" in names else nearest(key, names)
     if near:
         return _Meant("near", f"did you mean {near}?", (*section, near))
@@ -107,7 +110,6 @@ def _meant(config: Config, path: Path, refused: bool) -> _Meant:
         return _Meant("elsewhere", f"move it to {dotted(places[0][:-1]) or 'the top level'}", places[0])
     if places:
         return _Meant("elsewhere", f"write it as {dotted(places[0])}", places[0])
-    keep = "" if refused else ", or put an underscore before its name to keep it"
     twin = alike(key, names, alone=bool(section))
     if twin:
         return _Meant("alike", f"did you mean {twin}? Else remove it{keep}", (*section, twin))
