@@ -26,6 +26,11 @@ before 0.13); from 0.17.2 on, clearing a bucket set it back to the same one of i
 BUCKET = (ZERO, "reduce_bucket_size")
 
 
+def race_mended(stage: int, release: tuple[int, ...]) -> tuple[int, ...] | None:
+    """The release that mended the race which this one has at this stage; None without one."""
+    return next((end for start, end, stages in RACES if start <= release < end and stage in stages), None)
+
+
 def _bucket(config: Config) -> tuple[Any, Any, int] | None:
     """Elements, bytes of one element and number of the reduction buffers; None when unknown or not read."""
     stage, elements = config.value((ZERO, "stage")), config.value(BUCKET)
@@ -77,5 +82,5 @@ def overlap_race_mended(config: Config) -> Any:
     stage, release = config.value((ZERO, "stage")), config.target.release_number
     if stage is UNKNOWN or bf16_optimizer(config) is not False:
         return UNKNOWN
-    mended = (end for start, end, stages in RACES if start <= release < end and stage in stages)
-    return next((".".join(map(str, end)) for end in mended), None)
+    mended = race_mended(stage, release)
+    return None if mended is None else ".".join(map(str, mended))

@@ -11,6 +11,7 @@ from itertools import combinations, product
 from math import sqrt
 from typing import Any
 
+from dslint.facts.buckets import race_mended
 from dslint.memory.communication import Speed, speed, traffic
 from dslint.memory.hardware import GIB
 from dslint.memory.job import BF16_WITHOUT_ZERO, CPU, NONE, NVME, Job
@@ -129,7 +130,7 @@ def candidates(base: Job, checkpointing: bool | None, micro_batch: int | None) -
             offload_param=param,
             checkpointing=again,
             micro_batch=micro,
-            overlap_comm=stage > 0,
+            overlap_comm=stage > 0 and race_mended(stage, base.release) is None,
             pin_memory=optimizer != NONE,
             accumulate_bytes=4 if wide and stage == 0 else 0,
         )
@@ -333,7 +334,7 @@ def config_of(job: Job) -> dict[str, Any]:
     zero: dict[str, Any] = {"stage": job.stage}
     if job.stage:
         zero["reduce_bucket_size"] = job.reduce_bucket
-    if job.stage in (1, 2) and job.gpus > 1:
+    if job.stage in (1, 2) and job.gpus > 1 and job.overlap_comm:
         zero["overlap_comm"] = True
     if job.stage == 3:
         zero["stage3_prefetch_bucket_size"] = job.prefetch_bucket
