@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -165,16 +166,33 @@ def parameter_lines(path: str, schema: Schema) -> list[str]:
 
 
 def speaks_of(rule: Rule, path: str) -> bool:
-    """Whether a rule reports at a key or asks for it in its condition."""
+    """Whether a rule reports at a key or asks for it in its condition.
+
+    Where a fact finds the places, the examples of the rule tell what they are.
+    """
     asked = [".".join(p) for p in paths(rule.when)] if rule.when else []
-    return path in (rule.at, *rule.each, *asked)
+    if path in (rule.at, *rule.each, *asked):
+        return True
+    if not any(place.startswith("facts.") for place in rule.each):
+        return False
+    return any(path == example.get("at") for example in _docs_of(rule)["examples"])
+
+
+@cache
+def _own_docs() -> dict[str, Any]:
+    return json.loads(DOCS.read_text(encoding="utf-8"))  # type: ignore[no-any-return]
+
+
+def _docs_of(rule: Rule) -> dict[str, Any]:
+    """The texts of a rule; those of our own are kept apart from what every run loads."""
+    if rule.why:
+        return {"why": rule.why, "source": rule.source, "examples": rule.examples}
+    return _own_docs()[rule.code]  # type: ignore[no-any-return]
 
 
 def rule_page(rule: Rule) -> str:
     """What a rule means and what to do, from its file."""
-    docs: dict[str, Any] = {"why": rule.why, "source": rule.source, "examples": rule.examples}
-    if not rule.why:  # one of our own, whose texts are kept apart from what every run loads
-        docs = json.loads(DOCS.read_text(encoding="utf-8"))[rule.code]
+    docs = _docs_of(rule)
     lines = [f"{rule.code} {rule.name}", "", rule.summary, ""]
     lines.append(f"severity: {rule.severity}; phase: {rule.phase}")
     if rule.deepspeed:

@@ -332,6 +332,20 @@ def test_explain_list_and_schema(capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(run(capsys, "--print-schema")[1])["properties"]["zero_optimization"]
 
 
+@pytest.mark.parametrize(
+    ("key", "rule"),
+    [
+        ("train_batch_size", "DS204"),
+        ("scheduler.params.warmup_num_steps", "DS844"),
+        ("optimizer.params.betas", "DS803"),
+    ],
+)
+def test_a_key_names_the_rules_whose_places_a_fact_finds(
+    capsys: pytest.CaptureFixture[str], key: str, rule: str
+) -> None:
+    assert f"  {rule} " in run(capsys, "--explain", key)[1]
+
+
 def test_show_config_names_the_origin_of_every_value(capsys: pytest.CaptureFixture[str]) -> None:
     write("ds.json", {**GOOD, "fp16": {"enabled": "auto"}, "bfloat16": {"enabled": True}})
     out = run(capsys, "ds.json", "--show-config", "--trainer", "raw")[1]
