@@ -87,6 +87,8 @@ class _Meant:
 
 def _meant(config: Config, path: Path, refused: bool) -> _Meant:
     key, section = str(path[-1]), path[:-1]
+    if path[-1:] == OURS:
+        return _Meant("", "move it to the top of the config")
     known = properties(schema_at(config.schema, section))
     present = schema_at_data(config.data, section)
     names = [name for name in known if name not in present and "x-removed" not in known[name]]

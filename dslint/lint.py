@@ -293,6 +293,10 @@ def _met(
     if mended:
         fix = fix_of_all(document, alike) if len(alike) > 1 else fix_for(document, problem, strict)
     start, end = problem.span
+    cure = problem.cure
+    suppresses = problem.rule == "comment" and "dslint:" in document.text[start:end]
+    if suppresses and document.format != "accelerate":  # whose own file may have no such key
+        cure = 'write it into a "dslint" object at the top of the config'
     return Finding(
         rule.code,
         rule.name,
@@ -302,6 +306,6 @@ def _met(
         dotted(problem.path),
         start,
         end,
-        problem.cure,
+        cure,
         fix,
     )

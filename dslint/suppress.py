@@ -38,7 +38,7 @@ MAX = 200
 WORDS = ("ignore", "ignore-file")
 UNUSED, NO_RULE = "suppression-unused", "suppression-of-no-rule"
 UNREADABLE, NO_REASON = "suppression-unreadable", "suppression-without-reason"
-FORM = "write // dslint: ignore[CODE] reason"
+FORM = "write it as dslint: ignore[CODE] reason"
 
 _DIRECTIVE = re.compile(r"[\s/#*]*dslint:[ \t]*([^\s\[\]]*)[ \t]*(?:\[([^\]\n]*)\])?[ \t]*(.*)")
 _SKIPPED = re.compile(r"\s+|(?:#|//)[^\r\n]*|/\*.*?\*/", re.DOTALL)

@@ -203,6 +203,18 @@ def test_the_page_is_whole_and_loads_nothing(
     assert "http" not in re.sub(r"http-equiv", "", text)
 
 
+@pytest.mark.parametrize("more", [(), ("--stages",)])
+def test_the_page_tells_what_was_found_and_writes_numbers_out(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, more: tuple[str, ...]
+) -> None:
+    path = tmp_path / "ds_config.json"
+    path.write_text(json.dumps({**CONFIG, "gradient_accumulation_steps": 64, "<b>": 1}))
+    flags = ("--estimate", *TARGET, *more, "--fail-on", "warning", str(path))
+    code, out, _ = run(capsys, *flags, "--format", "html")
+    assert code == 1 and "warning DS104 unread-key: " in out and "&lt;b&gt;" in out and "<b>" not in out
+    assert not re.search(r"[0-9]e\+[0-9]", out + run(capsys, *flags)[1])
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("more", [(), ("--stages",)])
 def test_the_page_in_a_browser(

@@ -124,12 +124,20 @@ def test_accelerates_own_file_is_suppressed_by_comment_only() -> None:
     silent = report(text.format(f"  # dslint: ignore[{finding.code}] why"), "a.yaml", trainer=None)
     assert [f for f in silent.findings if f.key == "bogus"] == [] and silent.suppressed
     section = report(text.format(f"\ndslint: {{ignore: {{{finding.code}: why}}}}"), "a.yaml", trainer=None)
-    assert {"bogus", "dslint"} <= {f.key for f in section.findings}  # accelerate refuses the key itself
+    cures = {f.key: f.cure for f in section.findings}  # accelerate refuses the key itself
+    assert "bogus" in cures and cures["dslint"].startswith("suppress in a comment")
+
+
+def test_a_section_in_the_wrong_place_is_told_where_it_belongs() -> None:
+    text = '{"train_batch_size": 8, "zero_optimization": {"dslint": {"ignore": {"DS102": "why"}}}}'
+    (finding,) = [f for f in report(text).findings if f.key == "zero_optimization.dslint"]
+    assert finding.code == "DS101" and finding.cure == "move it to the top of the config"
 
 
 def test_a_strict_reader_still_refuses_the_comment() -> None:
     text = "{%s // dslint: ignore[DS102] why\n}" % TYPOS
-    assert "DS020" in codes(report(text, trainer="hf"))
+    (refused,) = [f for f in report(text, trainer="hf").findings if f.code == "DS020"]
+    assert refused.cure == 'write it into a "dslint" object at the top of the config'
     assert "DS015" in codes(report(text.replace("DS102", "DS101"), trainer="hf"))
     clean = report('{%s, "dslint": {"ignore": {"DS102": "why"}}}' % TYPOS, trainer="hf")
     assert "DS102" not in codes(clean) and "DS020" not in codes(clean)

@@ -56,6 +56,8 @@ def accelerate_unknown(config: Config) -> Any:
 def _near(key: str, known: frozenset[str]) -> str:
     from dslint.suggest import nearest
 
+    if key == "dslint":
+        return "suppress in a comment (YAML), or in the settings of dslint"
     near = nearest(key, sorted(known))
     return f"did you mean {near}?" if near else "remove it"
 

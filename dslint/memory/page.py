@@ -7,6 +7,7 @@ from html import escape as _escape
 from typing import TYPE_CHECKING, Any
 
 from dslint import __version__
+from dslint.memory.show import figure, span
 from dslint.report.words import counted
 
 if TYPE_CHECKING:
@@ -95,10 +96,23 @@ def _file(report: FileReport, data: dict[str, Any]) -> str:
         f"<h2>{escape(report.document.name)}</h2>\n"
         f'<p class="soft">{escape(model["name"])}, {model["parameters"] / 1e9:.3g} billion parameters'
         f"{_trained(model)}; DeepSpeed {escape(target.release)}, trainer {escape(target.trainer)}</p>\n"
+        f"{_findings(report)}"
     )
     if several:
         return head + _comparison(several) + _assumed(data)
     return head + _one(data) + _assumed(data)
+
+
+def _findings(report: FileReport) -> str:
+    """What was found in the file, a line each: it decides the exit code."""
+    if not report.findings:
+        return ""
+    rows = []
+    for finding in report.findings:
+        line, column = report.document.position(finding.start)
+        where = f"{line}:{column}: {finding.severity} {finding.code} {finding.name}"
+        rows.append(f"<li>{escape(where)}: {escape(finding.message)}</li>")
+    return f"<ul>{''.join(rows)}</ul>\n"
 
 
 def _trained(model: dict[str, Any]) -> str:
@@ -229,13 +243,12 @@ def _facts(data: dict[str, Any]) -> str:
         "host_link": "over each host link",
         "nvme": "to and from NVMe a node",
     }
-    sent = [f"{moved[key]:.3g} GB {text}" for key, text in words.items() if moved[key]]
+    sent = [f"{figure(moved[key])} GB {text}" for key, text in words.items() if moved[key]]
     if sent:
         facts.append("an optimizer step: " + ", ".join(sent))
     if data["speed"]:
-        low, high = data["speed"]["step_seconds"]
         facts.append(
-            f"a step takes {low:.2g} to {high:.2g} s; communication and offload not hidden: "
+            f"a step takes {span(data['speed']['step_seconds'], 's')}; communication and offload not hidden: "
             f"{data['speed']['exposed_share'][0]:.0%} to {data['speed']['exposed_share'][1]:.0%}"
         )
     return "<ul>" + "".join(f"<li>{escape(fact)}</li>" for fact in facts) + "</ul>\n"
@@ -251,7 +264,7 @@ def _comparison(several: list[dict[str, Any]]) -> str:
         f"{escape((e['verdict'] or 'unknown').replace('-', ' '))}</td>"
         f"<td>{e['per_gpu_gib']['device_total']:.1f}</td>"
         f"<td>{'' if e['margin_gib'] is None else format(e['margin_gib'], '+.1f')}</td>"
-        f"<td>{round(e['host_gib_per_node']) or ''}</td><td>{e['traffic_gb_per_step']['wire']:.3g}</td>"
+        f"<td>{round(e['host_gib_per_node']) or ''}</td><td>{figure(e['traffic_gb_per_step']['wire'])}</td>"
         f"<td>{_range(e['speed'])}</td></tr>"
         for e in several
     )

@@ -59,6 +59,11 @@ def count(parameters: int) -> str:
     return f"{parameters / 1e9:.4g} B" if parameters >= 1e9 else f"{parameters / 1e6:.4g} M"
 
 
+def figure(value: float) -> str:
+    """Three digits of a number, or all before the point."""
+    return f"{value:.3g}" if value < 999.5 else f"{value:,.0f}"
+
+
 def span(pair: tuple[float, float], unit: str) -> str:
     """A range in words, with no more digits than it deserves."""
     low, high = (f"{value:.2g}" if value < 10 else f"{value:,.0f}" for value in pair)
@@ -294,7 +299,7 @@ def side_by_side(labelled: Sequence[tuple[str, Estimate]], title: str) -> tuple[
                 f"{estimate.device / GIB:.1f}",
                 "-" if estimate.margin is None else f"{estimate.margin / GIB:+.1f}",
                 f"{estimate.host / GIB:.0f}" if estimate.host else "-",
-                f"{moved.wire / 1e9:.3g}",
+                figure(moved.wire / 1e9),
                 "-" if pace is None else span(pace.tokens, "").strip(),
             )
         )
