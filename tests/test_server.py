@@ -446,8 +446,8 @@ def test_without_the_extra_one_line_says_how_to_install_it(tmp_path: Path) -> No
     )
     assert done.returncode == 2 and done.stdout == ""
     assert (
-        done.stderr
-        == "dslint: --server needs the language server protocol: pip install 'deepspeed-lint[lsp]'\n"
+        done.stderr == "dslint: --server needs the language server protocol: "
+        "pip install 'deepspeed-lint[lsp]', in a clone '.[lsp]'\n"
     )
 
 

@@ -11,7 +11,9 @@ from collections.abc import Mapping
 
 from dslint.errors import UsageError
 
-INSTALL = "--server needs the language server protocol: pip install 'deepspeed-lint[lsp]'"
+INSTALL = (
+    "--server needs the language server protocol: pip install 'deepspeed-lint[lsp]', in a clone '.[lsp]'"
+)
 
 
 def serve(flags: Namespace, actions: Mapping[str, Action]) -> None:

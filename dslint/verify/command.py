@@ -27,7 +27,7 @@ from dslint.verify.plan import Plan, Shape
 from dslint.verify.predicted import Forecast, forecast, rows
 from dslint.verify.shape import named, of_decoder, of_file
 
-INSTALL = "pip install 'deepspeed-lint[verify]'"
+INSTALL = "pip install 'deepspeed-lint[verify]', in a clone '.[verify]'"
 STAGES = (0, 1, 2, 3)
 
 
