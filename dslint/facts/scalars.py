@@ -102,12 +102,14 @@ def scaler_texts(config: Config) -> Any:
     ]
 
 
+STEP = ("schedule_config", "difficulty_step")
+DEGREE = ("schedule_config", "root_degree")
 CURRICULUM = (
     ("min_difficulty",),
     ("max_difficulty",),
     ("schedule_config", "total_curriculum_step"),
-    ("schedule_config", "difficulty_step"),
-    ("schedule_config", "root_degree"),
+    STEP,
+    DEGREE,
 )
 ELASTIC = (
     "max_train_batch_size",
@@ -122,14 +124,26 @@ ELASTIC = (
 
 @fact
 def curriculum_texts(config: Config) -> Any:
-    """Numbers of the legacy curriculum_learning section given as text, as Items."""
+    """Numbers of the legacy curriculum_learning section given as text and calculated with, as Items.
+
+    difficulty_step is at the start, all others while the difficulty is below max_difficulty: with both as
+    text "8" is not below "1024", and the model is handed "8" (curriculum_scheduler.py, update_difficulty;
+    run in 0.14.4 and 0.19.7).
+    """
     section = "curriculum_learning"
-    if config.written((section, "schedule_type")) not in ("fixed_linear", "fixed_root"):
+    kind = config.written((section, "schedule_type"))
+    if kind not in ("fixed_linear", "fixed_root"):
         return []
+    low, high = (config.written((section, *path)) for path in CURRICULUM[:2])
+    try:
+        grows = low < high
+    except TypeError:
+        grows = True
+    read = CURRICULUM if grows else (STEP,)
     return [
         Item((section, *path), {"key": dotted(path)})
-        for path in CURRICULUM
-        if _is_text(config, (section, *path))
+        for path in read
+        if (path != DEGREE or kind == "fixed_root") and _is_text(config, (section, *path))
     ]
 
 
