@@ -5,7 +5,9 @@ from __future__ import annotations
 from dslint.config import Config
 from dslint.document import Path, dotted
 from dslint.expression import UNKNOWN, show
+from dslint.releases import number
 from dslint.report.escape import line_head, visible
+from dslint.schema import newest, unread_keys
 from dslint.trainers import NAMES
 
 _ORIGIN = {
@@ -24,11 +26,15 @@ def show_config(config: Config) -> str:
         f"# {config.document.name}: DeepSpeed {target.release} ({target.release_reason}), "
         f"trainer {target.trainer} ({target.trainer_reason})"
     ]
+    known = number(target.release) <= number(newest())  # a later one may read other keys
+    unread = set(unread_keys(config.data, config.schema)) if known else set()
     for path in config.leaves():
         value, origin = config.value(path), config.origin(path)
         if path[0] == "dslint" or (value is None and origin.kind == "default"):
             continue
         text, source = effective(config, path)
+        if any(path[:depth] in unread for depth in range(1, len(path) + 1)):
+            source += "; DeepSpeed does not read it"
         lines.append(f"{dotted(path)} = {text}  # {source}")
     return "".join(f"{line_head(visible(line, 4000))}\n" for line in lines)
 

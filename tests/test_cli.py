@@ -346,6 +346,18 @@ def test_a_key_names_the_rules_whose_places_a_fact_finds(
     assert f"  {rule} " in run(capsys, "--explain", key)[1]
 
 
+def test_show_config_tells_what_nobody_reads(capsys: pytest.CaptureFixture[str]) -> None:
+    write(
+        "ds.json",
+        '{"train_batch_size": 8, "gradient_cliping": 0.5, "mine": {"a": [1]}, "gradient_clipping": 1}',
+    )
+    out = run(capsys, "ds.json", "--show-config")[1]
+    assert "gradient_cliping = 0.5  # the file; DeepSpeed does not read it\n" in out
+    assert "mine.a = [1]  # the file; DeepSpeed does not read it\n" in out
+    assert "gradient_clipping = 1  # the file\n" in out and out.count("does not read") == 2
+    assert "does not read" not in run(capsys, "ds.json", "--show-config", "--deepspeed", "9.0.0")[1]
+
+
 def test_show_config_names_the_origin_of_every_value(capsys: pytest.CaptureFixture[str]) -> None:
     write("ds.json", {**GOOD, "fp16": {"enabled": "auto"}, "bfloat16": {"enabled": True}})
     out = run(capsys, "ds.json", "--show-config", "--trainer", "raw")[1]
