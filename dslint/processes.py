@@ -17,8 +17,9 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from functools import partial
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, TypeVar
 
 from dslint.document import Node, Span
@@ -93,6 +94,15 @@ def _begin(settling: Settling) -> None:
     _settling = settling
     gc.disable()
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends all; the first process speaks of it
+    Thread(target=_end_with_first, daemon=True).start()
+
+
+def _end_with_first() -> None:
+    """Ends this process when the first one was killed: it would wait for work, its pipes open, for ever."""
+    first = parent_process()
+    assert first is not None
+    first.join()
+    os._exit(1)
 
 
 def _carried_out(step: Step[R], one: tuple[str, bytes]) -> R:

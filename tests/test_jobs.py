@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -183,6 +184,27 @@ def test_one_process_imports_nothing_of_several() -> None:
 
 @pytest.mark.slow
 def test_ctrl_c_ends_all_processes_in_one_line(configs: Path) -> None:
+    run = two_processes(configs)
+    os.killpg(run.pid, signal.SIGINT)
+    out, err = run.communicate(timeout=60)
+    assert (run.returncode, out, err) == (2, "", "dslint: interrupted\n")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGKILL])
+def test_when_the_first_process_is_killed_the_others_end(configs: Path, sent: signal.Signals) -> None:
+    run = two_processes(configs)
+    run.send_signal(sent)
+    try:
+        run.communicate(timeout=20)  # until nobody holds its pipes
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(run.pid, signal.SIGKILL)
+    assert run.returncode == -sent
+
+
+def two_processes(configs: Path) -> subprocess.Popen[str]:
+    """A run whose processes are at work."""
     for i in range(12, 300):
         shutil.copy(configs / "ds_01.json", configs / f"ds_{i}.json")
     command = [sys.executable, "-m", "dslint", "configs", "--deepspeed", "0.9.0..0.19.8", "-j2"]
@@ -191,9 +213,7 @@ def test_ctrl_c_ends_all_processes_in_one_line(configs: Path) -> None:
     while len(list(children(run.pid))) < 2 and time.monotonic() < deadline:
         time.sleep(0.1)
     time.sleep(1)
-    os.killpg(run.pid, signal.SIGINT)
-    out, err = run.communicate(timeout=60)
-    assert (run.returncode, out, err) == (2, "", "dslint: interrupted\n")
+    return run
 
 
 def children(pid: int) -> Iterable[str]:
