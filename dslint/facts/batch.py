@@ -81,12 +81,13 @@ def data_parallel_ranks(config: Config) -> Any:
     (deepspeed/__init__.py, initialize; runtime/config.py, DeepSpeedConfig.__init__; run on two and three
     CPU ranks in 0.14.5, 0.15.0, 0.16.9, 0.17.0, 0.18.5, 0.18.6 and 0.19.8, as a dict and as a path).
     """
-    gpus, release = config.target.gpus, config.target.release_number
+    gpus = config.target.gpus
     if gpus is None:
         return UNKNOWN
     size = config.written(("sequence_parallel_size",))
     mesh = config.written(("data_parallel_size",))
-    if size is None or release < ((0, 15, 0) if mesh is not None else (0, 17, 0)):
+    divides = sequence_parallel_divides(config) if mesh is None else parallel_sizes_read(config) is not False
+    if size is None or not divides:
         return gpus
     if isinstance(mesh, int):
         ranks: Any = mesh

@@ -38,7 +38,6 @@ def fix_of(document: Document, changes: Sequence[Change], safe: bool, title: str
         expected = carried_out(changes, plain(document.root) if strict is None else strict)
     except (LookupError, TypeError):
         return None
-    pieces = Pieces(text)
     if strict is not None:
         if not spend(document, len(text) // 10):  # json is quick
             return None
@@ -47,7 +46,7 @@ def fix_of(document: Document, changes: Sequence[Change], safe: bool, title: str
             return Fix(title or in_words(changes), safe, at_once)
         if len(changes) == 1 and not isinstance(changes[0], Move):
             return None
-    now = document
+    pieces, now = Pieces(text), document
     for change in changes:
         if isinstance(change, Move):
             now = _round(pieces, document, editor(now).put(change)) or now

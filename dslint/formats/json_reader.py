@@ -53,7 +53,7 @@ _PLAIN_PAIR = re.compile(
 _PLAIN_SECTION = re.compile(r'"([^"\\\x00-\x1f]*)"[ \t\n]*:[ \t\n]*\{')
 _UNQUOTED_KEY = re.compile(r"([^ \t\n:{}\[\],]+)([ \t\n]*):")
 
-# Python's own way to make a named tuple takes four times as long.
+# Twice as fast as Span(start, end), which is made for every key and value.
 _span: Callable[[tuple[int, int]], Span] = partial(tuple.__new__, Span)
 
 _BOMS = ("\ufeff", "\u00ef\u00bb\u00bf")  # as UTF-8, and as UTF-8 mistaken for Latin-1
