@@ -36,9 +36,20 @@ class Node:
     members: list[Member] = field(default_factory=list)  # of an object, in order, duplicates kept
     items: list[Node] = field(default_factory=list)  # of an array
 
+    def member(self, key: str) -> Member | None:
+        """The member that readers take for a key: of a duplicate the last one."""
+        return next((member for member in reversed(self.members) if member.key == key), None)
 
-@dataclass(slots=True)
-class Member:
+    def plain(self) -> Any:
+        """See the function of this name."""
+        if self.kind == "object":
+            return {member.key: member.node.plain() for member in self.members}
+        if self.kind == "array":
+            return [item.plain() for item in self.items]
+        return self.value
+
+
+class Member(NamedTuple):
     """One key of an object with its value."""
 
     key: str
@@ -113,13 +124,19 @@ class Document:
         """Where `path` or its nearest ancestor in the text stands."""
         if self.root is None:
             return None
-        place = Place((), self.root)
+        node, member, depth = self.root, None, 0
         for key in path:
-            below = _below(place, key)
-            if below is None:
-                break
-            place = below
-        return place
+            if isinstance(key, int):
+                if not 0 <= key < len(node.items):
+                    break
+                node, member = node.items[key], None
+            else:
+                below = node.member(key)
+                if below is None:
+                    break
+                node, member = below.node, below
+            depth += 1
+        return Place(path[:depth], node, member)
 
 
 @dataclass(slots=True)
@@ -140,14 +157,6 @@ class Place:
         return self.node.span
 
 
-def _below(place: Place, key: str | int) -> Place | None:
-    node = place.node
-    if isinstance(key, int):
-        return Place((*place.path, key), node.items[key]) if 0 <= key < len(node.items) else None
-    member = next((m for m in reversed(node.members) if m.key == key), None)
-    return None if member is None else Place((*place.path, key), member.node, member)
-
-
 def walk(root: Node) -> Iterator[Place]:
     """Every place below and including `root`, in the order of the text."""
     stack = [Place((), root)]
@@ -160,12 +169,11 @@ def walk(root: Node) -> Iterator[Place]:
 
 
 def plain(node: Node) -> Any:
-    """The Python value a JSON reader would give: dicts, lists and scalars; of a duplicate key the last."""
-    if node.kind == "object":
-        return {m.key: plain(m.node) for m in node.members}
-    if node.kind == "array":
-        return [plain(item) for item in node.items]
-    return node.value
+    """The Python value a JSON reader would give: dicts, lists and scalars; of a duplicate key the last.
+
+    It may belong to the node: it is not to be changed.
+    """
+    return node.plain()
 
 
 def line_starts(text: str) -> list[int]:

@@ -13,10 +13,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dslint.document import Document, Node, Problem, plain, walk
+from dslint.document import Document, Node, Path, Problem, plain, walk
 from dslint.formats import decode, read_bytes, read_json
+from dslint.formats.hjson_reader import MAX_DEPTH, read_hjson
 from dslint.formats.json_cursor import MAX_DEPARTURES, MAX_PROBLEMS
-from dslint.formats.json_reader import MAX_DEPTH, MAX_SIZE
+from dslint.formats.json_reader import MAX_SIZE
+from dslint.formats.strict import MAX_DEPTH as MAX_LEVELS
+from dslint.formats.strict import Unread
 
 
 def read(text: str) -> Document:
@@ -70,6 +73,27 @@ def check_against_loaders(hjson: ModuleType, text: str) -> None:
             assert rules(doc.problems) == ["empty-file"] and not expected, f"{text!r}: {doc.problems}"
     check_strict_json(doc, value)
     check_places(doc)
+    check_against_slow_reader(doc)
+
+
+def check_against_slow_reader(doc: Document) -> bool:
+    """What is read as strict JSON at once is to the character what the reader of all texts makes of it."""
+    if not isinstance(doc.root, Unread):
+        return False
+    slow = Document(doc.name, doc.text, None)
+    read_hjson(slow)
+    assert slow.root is not None and not isinstance(slow.root, Unread)
+    assert not slow.problems and not slow.departures and not doc.problems and not doc.departures, doc.text
+    assert seen(doc.root) == seen(slow.root), doc.text
+    assert repr(plain(doc.root)) == repr(plain(slow.root)), doc.text
+    return True
+
+
+def seen(root: Node) -> list[tuple[Any, ...]]:
+    return [
+        (place.path, place.node.kind, place.node.span, place.span, repr(place.node.value))
+        for place in walk(root)
+    ]
 
 
 def check_strict_json(doc: Document, value: Any) -> None:
@@ -156,6 +180,39 @@ def test_strict_json_has_no_departures(hjson: ModuleType, config: Any, indent: A
     doc = read(text)
     assert not doc.problems or "1e" in text or "e+" in text
     assert not doc.departures
+    assert check_against_slow_reader(doc) or doc.problems
+
+
+@settings(several, max_examples=600)
+@given(
+    config=configs,
+    indent=st.sampled_from([None, 0, 2, "\t"]),
+    line_end=st.sampled_from(["\n", "\r\n", "\r"]),
+    at=st.floats(0, 1),
+    length=st.integers(0, 3),
+    piece=st.sampled_from(PIECES),
+)
+def test_damaged_strict_json(
+    hjson: ModuleType, config: dict[str, Any], indent: Any, line_end: str, at: float, length: int, piece: str
+) -> None:
+    text = json.dumps(config, indent=indent)
+    start = int(at * len(text))
+    check_against_loaders(hjson, (text[:start] + piece + text[start + length :]).replace("\n", line_end))
+
+
+def test_members_are_looked_up_alike() -> None:
+    text = '{"a": {"b": [1, {"c": 2}]}, "d": "a"}'
+    quick, slow = read(text), Document("", text, None)
+    read_hjson(slow)
+    paths: list[Path] = [
+        (), ("a",), ("a", "b"), ("a", "b", 1), ("a", "b", 1, "c"), ("d",), ("e",), ("a", "e"), ("d", "a"),
+        ("a", "b", "c"), ("a", "b", 2), ("a", "b", -1), ("a", 0), ("d", 0), ("a", "b", 1, "c", "e"),
+    ]  # fmt: skip
+    for path in paths:
+        one, other = quick.nearest(path), slow.nearest(path)
+        assert one is not None and other is not None
+        assert (one.path, one.span) == (other.path, other.span)
+        assert (quick.find(path) is None) == (slow.find(path) is None), path
 
 
 @several
@@ -475,6 +532,13 @@ def test_nesting_below_the_limit_is_read(hjson: ModuleType) -> None:
     check_against_loaders(hjson, '{"a":' * 200 + "1" + "}" * 200)
 
 
+def test_deep_json_is_read_by_the_reader_that_passes_over_nothing_twice() -> None:
+    for depth, quick in ((MAX_LEVELS - 1, True), (MAX_LEVELS, False)):
+        doc = read('{"a": ' + "[" * depth + "]" * depth + "}")
+        assert isinstance(doc.root, Unread) is quick and not doc.problems
+    assert isinstance(read('{"a": [' + "[]," * 200 + "[]]}").root, Unread)
+
+
 def test_a_large_file_is_not_read() -> None:
     assert rules(read('{"a": [' + "0," * 5_000_000 + "0]}").problems) == ["file-too-large"]
 
@@ -529,3 +593,13 @@ def test_time_is_linear(piece: str) -> None:
 
     small, large = min(seconds(MAX_SIZE // 64) for _ in range(2)), seconds(MAX_SIZE // 4)
     assert large < 64 * max(small, 0.001), f"{piece!r}: {small:.4f} s, 16 times as long {large:.4f} s"
+
+
+def test_time_in_strict_json_is_bounded() -> None:
+    levels = MAX_LEVELS - 2
+    text = '{"a":' * levels + "[" + "1," * (MAX_SIZE // 2 - 6 * levels) + "1]" + "}" * levels
+    doc = read(text)
+    assert isinstance(doc.root, Unread)
+    start = time.process_time()
+    assert len(list(walk(doc.root))) > MAX_SIZE // 3
+    assert time.process_time() - start < 5

@@ -11,6 +11,7 @@ import re
 from typing import NamedTuple
 
 from ..document import Problem, Scalar, Span
+from .json_reader import real_number
 
 MAX_DIGITS = 4300
 """Python refuses to read an integer with more digits, and so does the loader."""
@@ -312,12 +313,6 @@ def _number(number: str, real: str, start: int, end: int) -> Token:
         message = f"{shown(number)} is too large for a float, and the loader crashes on it"
         return Token("number", value, span, end, departures, (_number_fault(span, message),))
     return Token("number", value, span, end, departures)
-
-
-def real_number(literal: str) -> int | float:
-    """A number with a dot or an exponent; the loader makes integers of 5e8 and 1.0, below 1e10."""
-    value = float(literal)
-    return int(value) if abs(value) < 1e10 and value.is_integer() else value
 
 
 def _number_fault(span: Span, message: str) -> Fault:

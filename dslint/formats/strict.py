@@ -1,92 +1,174 @@
-"""A config as Python's json module reads it, for the trainers that load it that way."""
+"""Strict JSON: the values are Python's json's, and the places are read when somebody asks for them."""
 
 from __future__ import annotations
 
 import json
 import re
-from typing import Final
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
 
-from ..document import Document, Member, Node, Path, Problem, Span, dotted
+from ..document import Document, Member, Node, Problem, Scalar, Span, dotted, walk
 
-MAX_DEPTH: Final = 400
-"""Open brackets; json raises a RecursionError somewhat above this."""
+MAX_DEPTH: Final = 32
+"""Levels. What is inside a value is passed over once for every level above it, which bounds the time."""
 
-_TOKEN = re.compile(r'[\s,:]*(?:("(?:[^"\\]|\\.)*")|([{}\[\]])|([^\s,:{}\[\]"]+))', re.DOTALL)
-_CONSTANTS = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
+Scan = Callable[[str, int], tuple[Any, int]]
+"""Reads the JSON value at an offset, and tells where it ends."""
+
+_SPACE = re.compile(r"[ \t\n\r]*")
+# Of a text that is known to be JSON: a string or a word, or else the place where a bracket opens.
+_STRING = r'"[^"\\]*(?:\\.[^"\\]*)*"'
+_VALUE = rf'(?:({_STRING}|[^ \t\n\r",{{}}\[\]]+)|(?=[{{\[]))'
+_ITEM = re.compile(rf"[ \t\n\r,]*{_VALUE}")
+_PAIR = re.compile(rf"[ \t\n\r,]*({_STRING})[ \t\n\r]*:[ \t\n\r]*{_VALUE}")
+
+_KINDS = {str: "string", int: "number", float: "number", bool: "boolean", type(None): "null", list: "array"}
+"""All but objects."""
+
+_skipped: Scan = json.JSONDecoder().raw_decode
+
+# Twice as fast as Span(start, end) and Member(key, span, node), of which there are many.
+_span: Callable[[tuple[int, int]], Span] = partial(tuple.__new__, Span)
+_member: Callable[[tuple[str, Span, Node]], Member] = partial(tuple.__new__, Member)
+
+
+class Unread(Node):
+    """A value in strict JSON. Its members or items are read from the text when they are first asked for."""
+
+    __slots__ = ("data", "text")
+
+    def __init__(self, kind: str, span: Span, value: Scalar, data: Any, text: str) -> None:
+        self.kind = kind
+        self.span = span
+        self.value = value
+        self.data = data  # the whole value as json gives it
+        self.text = text
+
+    def __getattr__(self, name: str) -> Any:
+        """Only asked for what is not set yet."""
+        if name not in ("members", "items"):
+            raise AttributeError(name)
+        self.members = self._read_members() if self.kind == "object" else []
+        self.items = self._read_items() if self.kind == "array" else []
+        return getattr(self, name)
+
+    def member(self, key: str) -> Member | None:
+        """As for every node, and without reading anything for a key that is not there."""
+        return super().member(key) if self.kind == "object" and key in self.data else None
+
+    def plain(self) -> Any:
+        """As for every node."""
+        return self.data
+
+    def _read_members(self) -> list[Member]:
+        text, position = self.text, self.span.start + 1
+        members = []
+        for key, value in self.data.pairs if type(self.data) is _Twice else self.data.items():
+            match = _PAIR.match(text, position)
+            assert match is not None
+            position = match.end()
+            if match.lastindex == 2:
+                node = type(self)(_KINDS[type(value)], _span(match.span(2)), value, value, text)
+            else:
+                node = self._opened(position, value)
+                position = node.span.end
+            members.append(_member((key, _span(match.span(1)), node)))
+        return members
+
+    def _read_items(self) -> list[Node]:
+        text, position = self.text, self.span.start + 1
+        items: list[Node] = []
+        for value in self.data:
+            match = _ITEM.match(text, position)
+            assert match is not None
+            position = match.end()
+            if match.lastindex:
+                items.append(type(self)(_KINDS[type(value)], _span(match.span(1)), value, value, text))
+            else:
+                items.append(self._opened(position, value))
+                position = items[-1].span.end
+        return items
+
+    def _opened(self, start: int, value: Any) -> Unread:
+        kind = _KINDS.get(type(value), "object")
+        return type(self)(kind, Span(start, _skipped(self.text, start)[1]), None, value, self.text)
+
+
+class _Twice(dict[str, Any]):
+    """An object with a key that is set twice."""
+
+    __slots__ = ("pairs",)
+
+    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+        super().__init__(pairs)
+        self.pairs = pairs
+
+
+class _UnreadTwice(Unread):
+    """A value in a text where a key is set twice, which its data is not to show."""
+
+    __slots__ = ()
+    plain = Node.plain
+
+
+def tree(text: str, scan: Scan) -> Unread | None:
+    """The root of a text, which `scan` reads as an object; None where it does not, or raises ValueError."""
+    start = _SPACE.match(text).end()  # type: ignore[union-attr]
+    try:
+        data, end = scan(text, start)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(data, dict) or _SPACE.fullmatch(text, end) is None or _deep(text, data):
+        return None
+    return Unread("object", Span(start, end), None, data, text)
+
+
+def _deep(text: str, data: Any) -> bool:
+    """Whether brackets are open in more levels than are read here."""
+    if text.count("{") + text.count("[") <= MAX_DEPTH:
+        return False
+    level, depth = [data], 0
+    while level and depth <= MAX_DEPTH:
+        depth += 1
+        inside = [value.values() if isinstance(value, dict) else value for value in level]
+        level = [value for values in inside for value in values if isinstance(value, (dict, list))]
+    return depth > MAX_DEPTH
 
 
 def strictly(document: Document) -> Document | None:
-    """The document as json.load reads it; None where it raises.
+    """The document as json.load reads it; None where it raises, and where it makes no object of it.
 
     json takes what hjson does not: NaN, and an object with the same key twice, of which the last counts.
     """
-    try:
-        json.loads(document.text)
-    except (ValueError, RecursionError):
+    twice = []
+
+    def noted(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) == len(pairs):
+            return found
+        twice.append(found := _Twice(pairs))
+        return found
+
+    root = tree(document.text, json.JSONDecoder(object_pairs_hook=noted).raw_decode)
+    if root is None:
         return None
-    found = Document(document.name, document.text, None)
-    found.root = _read(document.text, found)
-    return found if found.root is not None and found.root.kind == "object" else None
+    found = Document(document.name, document.text, root)
+    if twice:
+        found.root = _UnreadTwice("object", root.span, None, root.data, root.text)
+        found.departures = _shadowed(found)
+    return found
 
 
-def _read(text: str, document: Document) -> Node | None:
-    """The tree of a text that is known to be JSON. None where it nests too deeply."""
-    root: Node | None = None
-    stack: list[tuple[Node, dict[str, int]]] = []
-    path: list[str | int] = []
-    key: tuple[str, Span] | None = None
-    position = 0
-    while match := _TOKEN.match(text, position):
-        position = match.end()
-        start = match.end() - len(match[1] or match[2] or match[3])
-        span = Span(start, position)
-        if match[2] in ("}", "]"):
-            node, _ = stack.pop()
-            node.span = Span(node.span.start, position)
-            key = None
-            path = path[:-1]
-            continue
-        if match[1] and stack and stack[-1][0].kind == "object" and key is None:
-            key = (json.loads(match[1], strict=False), span)
-            first = stack[-1][1].setdefault(key[0], start)
-            if first != start:
-                document.departures.append(_shadowed(document, (*path, key[0]), first, span))
-            continue
-        node = Node(*_scalar(match, span)) if not match[2] else _opened(match[2], span)
-        if not stack:
-            root = node
-        elif stack[-1][0].kind == "array":
-            path_part: str | int = len(stack[-1][0].items)
-            stack[-1][0].items.append(node)
-        else:
-            assert key is not None
-            path_part = key[0]
-            stack[-1][0].members.append(Member(key[0], key[1], node))
-        if match[2]:
-            if len(stack) >= MAX_DEPTH:
-                return None
-            if stack:
-                path.append(path_part)
-            stack.append((node, {}))
-        key = None
-    return root
-
-
-def _opened(bracket: str, span: Span) -> Node:
-    return Node("object" if bracket == "{" else "array", span)
-
-
-def _scalar(match: re.Match[str], span: Span) -> tuple[str, Span, str | int | float | bool | None]:
-    word = match[1] or match[3]
-    value = _CONSTANTS[word] if word in _CONSTANTS else json.loads(word)
-    if isinstance(value, str):
-        return "string", span, value
-    if value is None or isinstance(value, bool):
-        return "null" if value is None else "boolean", span, value
-    return "number", span, value
-
-
-def _shadowed(document: Document, path: Path, first: int, span: Span) -> Problem:
-    line = document.position(first)[0]
-    message = f"{dotted(path)} is set twice, first on line {line}; json.load takes the last and says nothing"
-    return Problem("shadowed-key", span, message, path, "remove one of the two")
+def _shadowed(document: Document) -> list[Problem]:
+    """The keys that are set again, in the order of the text."""
+    found = []
+    for place in walk(document.root) if document.root is not None else ():
+        first: dict[str, int] = {}
+        for key, span, _ in place.node.members:
+            if first.setdefault(key, span.start) != span.start:
+                path, line = (*place.path, key), document.position(first[key])[0]
+                twice = f"{dotted(path)} is set twice, first on line {line}"
+                message = f"{twice}; json.load takes the last and says nothing"
+                found.append(Problem("shadowed-key", span, message, path, "remove one of the two"))
+    return sorted(found, key=lambda problem: problem.span)
