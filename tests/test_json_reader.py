@@ -83,7 +83,8 @@ def check_against_slow_reader(doc: Document) -> bool:
     slow = Document(doc.name, doc.text, None)
     read_hjson(slow)
     assert slow.root is not None and not isinstance(slow.root, Unread)
-    assert not slow.problems and not slow.departures and not doc.problems and not doc.departures, doc.text
+    assert slow.problems == doc.problems and not slow.departures and not doc.departures, doc.text
+    assert set(rules(doc.problems)) <= {"duplicate-key"}, doc.text
     assert seen(doc.root) == seen(slow.root), doc.text
     assert repr(plain(doc.root)) == repr(plain(slow.root)), doc.text
     return True

@@ -15,7 +15,7 @@ from bisect import bisect_left
 from contextlib import suppress
 from typing import Final
 
-from ..document import Document, Member, Node, Problem, Span, dotted
+from ..document import Document, Member, Node, Path, Problem, Span, dotted
 from .json_cursor import COMMA_EXCUSED, NO_COMMA, Cursor, GiveUp, Open
 from .json_tokens import (
     Dissection,
@@ -117,6 +117,12 @@ def _restore_line_ends(doc: Document) -> None:
         node.members = [member._replace(key_span=original(member.key_span)) for member in node.members]
         nodes.extend(member.node for member in node.members)
         nodes.extend(node.items)
+
+
+def set_twice(path: Path, span: Span, line: int) -> Problem:
+    """The problem of a key that was set before, on some line."""
+    message = f"{shown(dotted(path))} is set twice, first on line {line}; DeepSpeed refuses that"
+    return Problem("duplicate-key", span, message, path, "remove one of the two")
 
 
 class _Reading(Cursor):
@@ -395,11 +401,7 @@ class _Reading(Cursor):
 
     def _duplicate(self, frame: Open, first: int) -> None:
         frame.duplicate = True
-        path = self.path()
-        message = (
-            f"{shown(dotted(path))} is set twice, first on line {self.line(first)}; DeepSpeed refuses that"
-        )
-        self.problem(Problem("duplicate-key", frame.key_span, message, path, "remove one of the two"))
+        self.problem(set_twice(self.path(), frame.key_span, self.line(first)))
 
     def _quoted_key(self) -> tuple[str, Span] | None:
         match = _DOUBLE_QUOTED.match(self.text, self.pos)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import math
-from typing import Any, Final, NoReturn
+from typing import Final, NoReturn
 
 from ..document import Document, Problem, Span
-from .strict import tree
+from .strict import read, scans
 
 MAX_SIZE: Final = 1 << 18
 """Characters; a DeepSpeed config has a few thousand, and larger files are not read at all."""
+
+MAX_SET_AGAIN: Final = 10
+"""Keys set twice; the reader of hjson counts them among the problems after which it gives up."""
 
 
 def read_json(text: str, name: str) -> Document:
@@ -20,11 +22,15 @@ def read_json(text: str, name: str) -> Document:
         size = f"more than {MAX_SIZE:,} characters, up to which dslint reads configs"
         doc.problems.append(Problem("file-too-large", Span(0, 0), size, cure="name a DeepSpeed config"))
         return doc
-    doc.root = tree(text, _SCAN)
-    if doc.root is None:
+    again = read(doc, _SCANS)
+    if again is None or len(again) > MAX_SET_AGAIN:
         from .hjson_reader import read_hjson
 
         read_hjson(doc)
+    elif again:
+        from .hjson_reader import set_twice
+
+        doc.problems = [set_twice(*key) for key in again]
     return doc
 
 
@@ -41,16 +47,9 @@ def _finite(literal: str) -> int | float:
     return value
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise ValueError("a key is set twice")
-    return found
-
-
 def _no_constant(word: str) -> NoReturn:
     raise ValueError(word)
 
 
 # What json would read otherwise than the loader raises ValueError here.
-_SCAN = json.JSONDecoder(object_pairs_hook=_once, parse_float=_finite, parse_constant=_no_constant).raw_decode
+_SCANS = scans(_finite, _no_constant)

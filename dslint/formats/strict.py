@@ -6,9 +6,9 @@ import json
 import re
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from ..document import Document, Member, Node, Problem, Scalar, Span, dotted, walk
+from ..document import Document, Member, Node, Path, Problem, Scalar, Span, dotted, walk
 
 MAX_DEPTH: Final = 32
 """Levels. What is inside a value is passed over once for every level above it, which bounds the time."""
@@ -112,16 +112,59 @@ class _UnreadTwice(Unread):
     plain = Node.plain
 
 
-def tree(text: str, scan: Scan) -> Unread | None:
-    """The root of a text, which `scan` reads as an object; None where it does not, or raises ValueError."""
+class SetAgain(NamedTuple):
+    """A key that its object has already: where it stands, and the line on which it was set first."""
+
+    path: Path
+    span: Span
+    line: int
+
+
+class _Repeated(ValueError):
+    """An object has the same key twice."""
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise _Repeated
+    return found
+
+
+def _every_time(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    return found if len(found) == len(pairs) else _Twice(pairs)
+
+
+def scans(
+    real: Callable[[str], Any] | None = None, constant: Callable[[str], Any] | None = None
+) -> tuple[Scan, Scan]:
+    """Scans with hooks of json's: a quick one that raises where a key is set twice, and one that does not."""
+    once = json.JSONDecoder(object_pairs_hook=_once, parse_float=real, parse_constant=constant)
+    every = json.JSONDecoder(object_pairs_hook=_every_time, parse_float=real, parse_constant=constant)
+    return once.raw_decode, every.raw_decode
+
+
+def read(document: Document, how: tuple[Scan, Scan]) -> list[SetAgain] | None:
+    """Gives a document the root of its text, which holds one object, and tells which keys are set again.
+
+    None, and no root, where a scan raises ValueError or something else stands in the text.
+    """
+    text = document.text
     start = _SPACE.match(text).end()  # type: ignore[union-attr]
+    kind = Unread
     try:
-        data, end = scan(text, start)
+        try:
+            data, end = how[0](text, start)
+        except _Repeated:
+            data, end = how[1](text, start)
+            kind = _UnreadTwice
     except (ValueError, RecursionError):
         return None
     if not isinstance(data, dict) or _SPACE.fullmatch(text, end) is None or _deep(text, data):
         return None
-    return Unread("object", Span(start, end), None, data, text)
+    document.root = kind("object", Span(start, end), None, data, text)
+    return [] if kind is Unread else _set_again(document, document.root)
 
 
 def _deep(text: str, data: Any) -> bool:
@@ -136,39 +179,30 @@ def _deep(text: str, data: Any) -> bool:
     return depth > MAX_DEPTH
 
 
+def _set_again(document: Document, root: Node) -> list[SetAgain]:
+    found = []
+    for place in walk(root):
+        first: dict[str, int] = {}
+        for key, span, _ in place.node.members:
+            if first.setdefault(key, span.start) != span.start:
+                found.append(SetAgain((*place.path, key), span, document.position(first[key])[0]))
+    return sorted(found, key=lambda again: again.span)
+
+
+_JSON = scans()
+
+
 def strictly(document: Document) -> Document | None:
     """The document as json.load reads it; None where it raises, and where it makes no object of it.
 
     json takes what hjson does not: NaN, and an object with the same key twice, of which the last counts.
     """
-    twice = []
-
-    def noted(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) == len(pairs):
-            return found
-        twice.append(found := _Twice(pairs))
-        return found
-
-    root = tree(document.text, json.JSONDecoder(object_pairs_hook=noted).raw_decode)
-    if root is None:
+    found = Document(document.name, document.text, None)
+    again = read(found, _JSON)
+    if again is None:
         return None
-    found = Document(document.name, document.text, root)
-    if twice:
-        found.root = _UnreadTwice("object", root.span, None, root.data, root.text)
-        found.departures = _shadowed(found)
+    for path, span, line in again:
+        twice = f"{dotted(path)} is set twice, first on line {line}"
+        message = f"{twice}; json.load takes the last and says nothing"
+        found.departures.append(Problem("shadowed-key", span, message, path, "remove one of the two"))
     return found
-
-
-def _shadowed(document: Document) -> list[Problem]:
-    """The keys that are set again, in the order of the text."""
-    found = []
-    for place in walk(document.root) if document.root is not None else ():
-        first: dict[str, int] = {}
-        for key, span, _ in place.node.members:
-            if first.setdefault(key, span.start) != span.start:
-                path, line = (*place.path, key), document.position(first[key])[0]
-                twice = f"{dotted(path)} is set twice, first on line {line}"
-                message = f"{twice}; json.load takes the last and says nothing"
-                found.append(Problem("shadowed-key", span, message, path, "remove one of the two"))
-    return sorted(found, key=lambda problem: problem.span)
