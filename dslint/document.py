@@ -10,7 +10,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import accumulate
+from itertools import accumulate, count
+from operator import add
 from typing import Any, NamedTuple, TypeAlias
 
 Path: TypeAlias = "tuple[str | int, ...]"
@@ -180,7 +181,8 @@ def line_starts(text: str) -> list[int]:
     """Offsets at which lines begin; a line ends with \\n, \\r\\n or a lone \\r."""
     if "\r" in text:
         text = text.replace("\r\n", " \n").replace("\r", "\n")
-    return [0, *accumulate(len(line) + 1 for line in text.split("\n")[:-1])]
+    ends = accumulate(map(len, text.split("\n")[:-1]))  # without the line ends before them
+    return [0, *map(add, ends, count(1))]
 
 
 def dotted(path: Path) -> str:

@@ -26,6 +26,9 @@ MAX_BYTES = 2_000_000
 MAX_SCRIPT = 1 << 18
 """Bytes of a launch script that are read."""
 
+_MOST = 1 << 16
+"""Bytes that hardly any config has."""
+
 
 def gather(args: argparse.Namespace, settling: Settling) -> tuple[list[Input], list[str]]:
     """The inputs, and a line about each that could not be had."""
@@ -49,7 +52,7 @@ def gather(args: argparse.Namespace, settling: Settling) -> tuple[list[Input], l
                     raise UsageError(nothing_found([path]))
                 inputs += configs
             elif not (args.filter and settling.leaves_out(path)):
-                raw = head_of(Path(path))
+                raw = head_of(path)
                 if not args.filter or is_config(path, raw):
                     inputs.append((path, raw))
         except UsageError as error:
@@ -72,7 +75,7 @@ def related(args: argparse.Namespace, inputs: list[Input], settling: Settling) -
     look = looking_below([".", *folders, *(os.path.dirname(name) or "." for name, _ in inputs)])
     if args.hf_args:
         try:
-            jobs = asked(inputs, runs_of(args.hf_args, head_of(Path(args.hf_args)), look), look)
+            jobs = asked(inputs, runs_of(args.hf_args, head_of(args.hf_args), look), look)
         except (OSError, ValueError) as error:
             raise UsageError(f"{args.hf_args}: {getattr(error, 'strerror', None) or error}") from None
     else:
@@ -102,17 +105,18 @@ def looking_below(folders: list[str]) -> Callable[[str], bytes | None]:
                 os.path.commonpath([root, real]) == root for root in roots
             ):
                 return None
-            return head_of(Path(real)) if os.path.isfile(real) else None
+            return head_of(real) if os.path.isfile(real) else None
         except (OSError, ValueError):  # no file can have that name: it holds NUL or half a character
             return None
 
     return look
 
 
-def head_of(path: Path, limit: int = MAX_BYTES) -> bytes:
+def head_of(path: str | Path, limit: int = MAX_BYTES) -> bytes:
     """The bytes of a file, of a huge one only as many as tell that it is no config."""
-    with path.open("rb") as file:
-        return file.read(limit)
+    with open(path, "rb") as file:
+        head = file.read(_MOST)  # room for more takes longer to get than a config to read
+        return head if len(head) < _MOST else head + file.read(limit - _MOST)
 
 
 def heads(paths: Iterable[Path]) -> Iterator[tuple[str, bytes]]:

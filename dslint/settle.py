@@ -46,6 +46,7 @@ class Settling:
         self.actions = actions
         self._above: dict[str, Settings | None] = {}
         self._plans: dict[tuple[Any, ...], Plan] = {}
+        self._of: dict[str, Plan] = {}
         self._rules: dict[tuple[str, ...], list[Rule]] = {}
         self._given: Settings | None = None
         if args.config is not None:
@@ -82,9 +83,12 @@ class Settling:
 
     def of(self, name: str) -> Plan:
         """The plan of a file. Raises UsageError for a setting that means nothing."""
-        settings = self.settings_for(name)
-        sections = settings.for_file(name) if settings is not None else ()
-        return self._plan(settings, sections)
+        plan = self._of.get(name)
+        if plan is None:
+            settings = self.settings_for(name)
+            sections = settings.for_file(name) if settings is not None else ()
+            plan = self._of[name] = self._plan(settings, sections)
+        return plan
 
     def _plan(self, settings: Settings | None, sections: tuple[Any, ...]) -> Plan:
         key = (id(settings), *(id(section) for section in sections))

@@ -63,13 +63,17 @@ def decode(raw: bytes) -> tuple[str, list[Problem]]:
     so that offsets into the text are offsets into the file. With a Problem the text is only good for
     showing what the Problem points at.
     """
+    failed = None
+    try:
+        text = raw.decode("utf-8")
+        if "\0" not in text:
+            return text, []
+    except UnicodeDecodeError as error:
+        failed = error
     wide = _wide_encoding(raw)
     if wide:
         return raw.decode(wide, "replace"), [_not_utf8("utf16", Span(0, 1), _wide_message(wide), wide)]
-    try:
-        return raw.decode("utf-8"), []
-    except UnicodeDecodeError as error:
-        return _undecodable(raw, error)
+    return (text, []) if failed is None else _undecodable(raw, failed)
 
 
 def _wide_encoding(raw: bytes) -> str | None:

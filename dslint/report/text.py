@@ -46,15 +46,14 @@ def _block(document: Document, finding: Finding, color: bool) -> str:
     """One finding with its frame, ending with a line end."""
     severity = _SEVERITY_COLORS[finding.severity]
     line, column = document.position(finding.start)
-    source, before, carets = frame(document, finding.start, finding.end)
-    number = str(line)
-    bar = _paint("|", _BLUE, color)
     where = _paint(f"{line_head(visible(document.name))}:{line}:{column}", _BOLD, color)
     what = _paint(f"{finding.severity}[{finding.code}]", severity, color)
     mark = " [*]" if finding.fix is not None and finding.fix.safe else ""
     head = [f"{where} {what} {visible(finding.name)}{mark}", f"  {line_head(visible(said(finding)))}"]
     lines = head
     if finding.severity != "info":  # advice is brief: it is less about a line than about the run
+        source, before, carets = frame(document, finding.start, finding.end)
+        number, bar = str(line), _paint("|", _BLUE, color)
         lines += [
             f"  {_paint(number, _BLUE, color)} {bar} {source}".rstrip(),
             f"  {' ' * len(number)} {bar} {' ' * before}"
@@ -81,12 +80,7 @@ def frame(document: Document, start: int, end: int, width: int = WIDTH) -> tuple
     line_end = _LINE_END.search(text, low, high)
     stop = line_end.start() if line_end else high
     window = text[low:stop]
-    hashes = log_command_hashes(window)
-    cells = [
-        "\\u0023" if i in hashes else "    " if char == "\t" else character(char)
-        for i, char in enumerate(window)
-    ]
-    widths = [len(cell) if cell.isascii() else _columns(cell) for cell in cells]
+    cells, widths = _cells(window)
     first = min(start, stop) - low  # a span may begin at the line's end, where no character stands
     last = max(first, min(end, stop) - low)
     cut_left, cut_right = low > begin, line_end is None and stop < len(text)
@@ -107,6 +101,18 @@ def frame(document: Document, start: int, end: int, width: int = WIDTH) -> tuple
     while last > first + 1 and cells[last - 1].isspace():
         last -= 1  # no carets under the blanks at the end of a line
     return shown, before, max(1, sum(widths[first:last]))
+
+
+def _cells(text: str) -> tuple[Sequence[str], list[int]]:
+    """What is shown for each character, and the columns that it takes."""
+    hashes = log_command_hashes(text)
+    if text.isascii() and text.isprintable() and not hashes:
+        return text, [1] * len(text)
+    cells = [
+        "\\u0023" if i in hashes else "    " if char == "\t" else character(char)
+        for i, char in enumerate(text)
+    ]
+    return cells, [len(cell) if cell.isascii() else _columns(cell) for cell in cells]
 
 
 def _columns(char: str) -> int:
