@@ -1,61 +1,30 @@
-"""The effective config: what DeepSpeed will use, every value with where it comes from.
+"""The effective config: what a file gives, path by path, and with it what DeepSpeed will use.
 
 Paths are written with DeepSpeed's canonical spellings (`stage3_prefetch_bucket_size`, not the field
-name `prefetch_bucket_size`), whatever spelling the file has. A value is UNKNOWN when a trainer fills
-it or when the file gives something of a type DeepSpeed does not mean there.
+name `prefetch_bucket_size`), whatever spelling the file has.
 """
 
 from __future__ import annotations
 
-import math
-import re
-from collections.abc import Mapping
 from copy import copy
-from dataclasses import dataclass
 from typing import Any
 
 from dslint.document import Document, Node, Path, dotted, plain
 from dslint.expression import UNKNOWN
 from dslint.settings import Target
-from dslint.trainers import ADDED, adds, fills
-
-Schema = dict[str, Any]
-
-_TRUE = {"true", "t", "yes", "y", "on", "1"}
-_FALSE = {"false", "f", "no", "n", "off", "0"}
-_INTEGER = re.compile(r"\s*[+-]?[0-9]+(_[0-9]+)*(\.0*)?\s*\Z")
-ACCELERATE = ("accelerate",)
-"""What rules put before a path to mean an accelerate config file's own keys."""
+from dslint.values import ACCELERATE, Origin, Schema, Values, properties, subschema
 
 _OFFLOADING = ("cpu", "nvme")
-_STAGE = ("zero_optimization", "stage")
-_OVERLAP_COMM = ("zero_optimization", "overlap_comm")
-
-
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """Where an effective value comes from: a kind and, in words, what more there is to say.
-
-    Kinds: "file", "default" (of the release), "dropped" (the file says "auto", DeepSpeed uses its
-    default), "filled" (by the trainer), "derived" (from other keys) and "deprecated" (another
-    spelling of the file).
-    """
-
-    kind: str
-    detail: str = ""
-
-
-_FILE = Origin("file")
-_DEFAULT = Origin("default")
-_CYCLE = (UNKNOWN, Origin("derived"))
-"""The value of a path while it is worked out, so that a circle of deprecated names ends."""
 
 
 class Config:
     """The effective config of one document for one target.
 
     `schema` is the schema of the target's release; `base` is where the DeepSpeed config stands in
-    the document.
+    the document. `given` has every path that the file gives, in the file's and in canonical spelling,
+    with the value as the file has it; of an accelerate file also its own keys, below ACCELERATE. Keys
+    that only other releases read are not there: they are as if absent, and a rule about them is silent.
+    `values` has the effective values.
     """
 
     def __init__(self, document: Document, schema: Schema, target: Target) -> None:
@@ -67,44 +36,37 @@ class Config:
         self.root: Node | None = document.config or (place.node if place is not None else None)
         data = plain(self.root) if self.root is not None else {}
         self.data: dict[str, Any] = data if isinstance(data, dict) else {}
-        self._values: dict[Path, tuple[Any, Origin]] = {}
-        self._given: dict[Path, Path] | None = None
-        self._two_spellings = False
+        self.given: dict[Path, Any] = {(): self.data}
+        self._spelled: dict[Path, Path] = {}
+        self._list_given()
+        self.values = Values(schema, target, self.given)
 
     def under(self, target: Target) -> Config:
         """The same config for another target of the same release."""
         other = copy(self)
-        other.target, other._values = target, {}
+        other.target, other.values = target, Values(self.schema, target, self.given)
         return other
 
     # Where things stand in the file
 
-    def accelerate(self, path: Path) -> Any:
-        """What an accelerate config file has at a path of its own; UNKNOWN in every other file."""
-        if self.document.format != "accelerate":
-            return UNKNOWN
-        place = self.document.find(path)
-        return None if place is None else plain(place.node)
-
-    @property
-    def given(self) -> Mapping[Path, Path]:
-        """Every path that the file gives, in the file's and in canonical spelling -> as the file spells it.
-
-        Paths below a list are not among them.
-        """
-        if self._given is None:
-            self._given = {(): ()}
-            self._two_spellings = not _spelled(
-                self.data, self.schema, (), (), self._given, self.target.release
-            )
-        return self._given
-
-    def locate(self, path: Path) -> Path | None:
-        """The keys as the file spells them, or None where the file does not give the path."""
-        actual = (self._given or self.given).get(path)
-        if actual is None:
-            return self._locate(path) if any(isinstance(key, int) for key in path) else None
-        return self._locate(path) if self._two_spellings else actual
+    def _list_given(self) -> None:
+        listing = _Listing(self.given, self._spelled, self.target.release)
+        listing.object(self.data, self.schema, (), ())
+        if listing.twice:  # which of the spellings counts is found out path by path
+            for path in list(self.given):
+                actual = self._locate(path)
+                if actual is None:
+                    del self.given[path]
+                else:
+                    self._spelled[path], self.given[path] = actual, at(self.data, actual)
+        if ACCELERATE[0] in self.data:  # a key of this name is none of accelerate's own
+            for path in [path for path in self.given if path[:1] == ACCELERATE]:
+                del self.given[path]
+        if self.document.format == "accelerate" and self.document.root is not None:
+            own = plain(self.document.root)
+            self.given[ACCELERATE] = own
+            if isinstance(own, dict):
+                listing.object(own, None, ACCELERATE, ACCELERATE)
 
     def _locate(self, path: Path) -> Path | None:
         value: Any = self.data
@@ -126,23 +88,21 @@ class Config:
             section = subschema(section, key)
         return found
 
+    def accelerate(self, path: Path) -> Any:
+        """What an accelerate config file has at a path of its own; UNKNOWN in every other file."""
+        return self.given.get(ACCELERATE + path) if ACCELERATE in self.given else UNKNOWN
+
+    def locate(self, path: Path) -> Path | None:
+        """The keys as the file spells them, or None where the file does not give the path."""
+        return self._spelled.get(path, path) if path in self.given else None
+
     def has(self, path: Path) -> bool:
         """Whether the file gives the path, in any spelling and with any value."""
-        if path[:1] == ACCELERATE:
-            return self.document.format == "accelerate" and self.document.find(path[1:]) is not None
-        return self.locate(path) is not None
+        return path in self.given
 
     def written(self, path: Path) -> Any:
         """The value as the file has it; None where it has none."""
-        if path[:1] == ACCELERATE:
-            return self.accelerate(path[1:])
-        actual = self.locate(path)
-        if actual is None:
-            return None
-        value: Any = self.data
-        for key in actual:
-            value = value[key]
-        return value
+        return self.given.get(path)
 
     def file_path(self, path: Path) -> Path:
         """The path in the whole file, spelled as the file spells it as far as it goes."""
@@ -161,69 +121,20 @@ class Config:
 
     def value(self, path: Path) -> Any:
         """The effective value, or UNKNOWN; None where there is neither a value nor a default."""
-        if path[:1] == ACCELERATE:
-            return self.accelerate(path[1:])
-        return self._effective(path)[0]
+        return self.values[path]
 
     def origin(self, path: Path) -> Origin:
         """Where the effective value comes from."""
-        return self._effective(path)[1]
+        return self.values.origin(path)
 
     def default(self, path: Path) -> Any:
         """The value this release uses when the file does not give the path."""
-        return self._absent(path)[0]
+        return self.values.default(path)
 
     def offloads(self, section: Path) -> Any:
         """Whether the device of an offload section is cpu or nvme; UNKNOWN when nobody knows."""
         device = self.value((*section, "device"))
         return UNKNOWN if device is UNKNOWN else device in _OFFLOADING
-
-    def _effective(self, path: Path) -> tuple[Any, Origin]:
-        known = self._values.get(path)
-        if known is None:
-            self._values[path] = _CYCLE
-            known = self._values[path] = self._compute(path)
-        return known
-
-    def _compute(self, path: Path) -> tuple[Any, Origin]:
-        trainer = self.target.trainer
-        if self.locate(path) is not None:
-            raw, key = self.written(path), _key(self.schema, path)
-            if raw == "auto":
-                source = fills(trainer, path)
-                if source is not None:
-                    return self._filled(path, source)
-                if key.converted:
-                    return self._absent(path)[0], Origin("dropped")
-            if raw is not None or path != _OVERLAP_COMM:
-                return coerce(raw, key.schema, key.converted), _FILE
-        source = adds(trainer, path, self.has)
-        if source is not None:
-            return self._filled(path, source, UNKNOWN if trainer == "lightning" else ADDED.get(path, UNKNOWN))
-        return self._absent(path)
-
-    def _filled(self, path: Path, source: str, value: Any = UNKNOWN) -> tuple[Any, Origin]:
-        """A value that the trainer gives, as far as the run is known."""
-        if value is UNKNOWN and (self.target.launch is not None or self.target.workload is not None):
-            from dslint.trainers.values import filled
-
-            value = filled(path, self.target)
-        return value, Origin("filled", source)
-
-    def _absent(self, path: Path) -> tuple[Any, Origin]:
-        key = _key(self.schema, path)
-        if path == _STAGE and isinstance(self.written(path[:-1]), bool):
-            return int(self.written(path[:-1])), Origin("deprecated", "zero_optimization as a boolean")
-        for old in key.deprecated:
-            if self.has(old) and self.written(old) not in (None, "auto"):
-                value = coerce(self.written(old), schema_at(self.schema, old), lax=True)
-                if path[-1] == "device":
-                    value = UNKNOWN if value is UNKNOWN else "cpu" if value else "none"
-                return value, Origin("deprecated", dotted(old))
-        if path == _OVERLAP_COMM:
-            stage = self.value(_STAGE)
-            return (UNKNOWN if stage is UNKNOWN else stage == 3), Origin("derived", "true at stage 3 only")
-        return key.default
 
     def _collect(self, schema: Schema, path: Path, found: list[Path]) -> None:
         for key, sub in properties(schema).items():
@@ -246,37 +157,58 @@ class Config:
         return found + [p for p in extra if self.file_path(p) == (*self.base, *p) and p not in known]
 
 
-def properties(schema: Schema | None) -> dict[str, Schema]:
-    """The keys a section's schema knows."""
-    found: dict[str, Schema] = (schema or {}).get("properties", {})
-    return found
+def at(data: Any, path: Path) -> Any:
+    """The value of plain data at a path that it has."""
+    for key in path:
+        data = data[key]
+    return data
 
 
-def _spelled(
-    data: Any, schema: Schema | None, path: Path, actual: Path, found: dict[Path, Path], release: str
-) -> bool:
-    """Adds every path of the data, under the file's spelling of each key and under the canonical one.
+class _Listing:
+    """Lists every path of data, under the file's spelling of each key and under the canonical one."""
 
-    Without keys that only other releases read: here they are as if absent, and a rule about them is silent.
-    False when a key is given in two spellings, so that which of them counts is still to be found out.
-    """
-    single = True
-    known = properties(schema)
-    for key, value in data.items():
-        sub = known.get(key)
-        if sub is None and schema and schema.get("x-unknown-keys") in ("ignored", "forbidden"):
-            from dslint.history import story
+    def __init__(self, given: dict[Path, Any], spelled: dict[Path, Path], release: str) -> None:
+        self.given = given
+        self.spelled = spelled  # how the file spells the paths that it spells otherwise
+        self.release = release
+        self.twice = False  # a key is given in two spellings
 
-            past = story(dotted((*path, key)))
-            if past is not None and past.elsewhere(release):
-                continue
-        canonical = _canonical(sub) if sub is not None else None
-        for name in (key, canonical) if canonical else (key,):
-            below, spelled = (*path, name), (*actual, key)
-            single = found.setdefault(below, spelled) == spelled and single
-            if isinstance(value, dict):
-                single = _spelled(value, known.get(name, sub), below, spelled, found, release) and single
-    return single
+    def object(self, data: dict[str, Any], schema: Schema | None, path: Path, actual: Path) -> None:
+        """Lists what is in the object at `path`, which the file spells `actual`."""
+        known = properties(schema)
+        for key, value in data.items():
+            sub = known.get(key)
+            if sub is None:
+                if schema and self._of_another_release(schema, (*path, key)):
+                    continue
+            elif "x-canonical" in sub or "x-replaced-by" in sub:
+                canonical = _canonical(sub)
+                if canonical:
+                    below = known.get(canonical, sub)
+                    self._value(value, below, (*path, canonical), (*actual, key))
+            here = (*path, key)
+            self._value(value, sub, here, (*actual, key) if actual is not path else here)
+
+    def _value(self, value: Any, schema: Schema | None, path: Path, actual: Path) -> None:
+        if path in self.given:
+            self.twice = True
+        self.given[path] = value
+        if actual is not path:
+            self.spelled[path] = actual
+        if isinstance(value, dict):
+            self.object(value, schema, path, actual)
+        elif isinstance(value, list):
+            for i, item in enumerate(value):
+                here = (*path, i)
+                self._value(item, None, here, (*actual, i) if actual is not path else here)
+
+    def _of_another_release(self, schema: Schema, path: Path) -> bool:
+        if schema.get("x-unknown-keys") not in ("ignored", "forbidden"):
+            return False
+        from dslint.history import story
+
+        past = story(dotted(path))
+        return past is not None and bool(past.elsewhere(self.release))
 
 
 def _canonical(schema: Schema) -> str | None:
@@ -306,122 +238,6 @@ def spellings(schema: Schema | None, key: str) -> list[str]:
 
 _SPELLINGS: dict[int, tuple[Schema, dict[str, list[str]]]] = {}
 """By identity of a section's schema, which is kept beside its table so that no other takes its place."""
-
-
-def subschema(schema: Schema | None, key: str) -> Schema | None:
-    """The schema of a key of a section; None where the section does not know it."""
-    return properties(schema).get(key)
-
-
-def schema_at(schema: Schema, path: Path) -> Schema:
-    """The schema at a path, {} where there is none."""
-    found: Schema | None = schema
-    for key in path:
-        found = subschema(found, str(key)) if isinstance(key, str) else (found or {}).get("items")
-    return found or {}
-
-
-@dataclass(frozen=True, slots=True)
-class _Key:
-    """What a schema tells about a path.
-
-    `converted`: it stands in a pydantic model, which drops "auto" and reads "true" as true. `deprecated`:
-    other keys that set it, as `cpu_offload` sets `offload_optimizer.device`.
-    """
-
-    schema: Schema
-    converted: bool
-    deprecated: tuple[Path, ...]
-    default: tuple[Any, Origin]
-
-
-def _key(schema: Schema, path: Path) -> _Key:
-    known = _KEYS.get(id(schema))
-    if known is None or known[0] is not schema:
-        known = _KEYS[id(schema)] = (schema, _replacing(schema), {})
-    _, replacing, keys = known
-    key = keys.get(path)
-    if key is None:
-        if len(keys) >= _MANY:
-            keys.clear()
-        own = schema_at(schema, path)
-        converted = schema_at(schema, path[:-1]).get("x-auto") == "dropped"
-        deprecated = tuple(replacing.get(dotted(path[:-1] if path[-1:] == ("device",) else path), ()))
-        key = keys[path] = _Key(own, converted, deprecated, (own.get("default"), _DEFAULT))
-    return key
-
-
-def _replacing(schema: Schema) -> dict[str, list[Path]]:
-    """Path of a key -> deprecated keys that set it."""
-    table: dict[str, list[Path]] = {}
-    for section in ((), *((key,) for key in properties(schema))):
-        for name, sub in properties(schema_at(schema, section)).items():
-            new = sub.get("x-replaced-by")
-            if sub.get("deprecated") and new:
-                for home in {dotted((*section, new)), new}:
-                    table.setdefault(home, []).append((*section, name))
-    return table
-
-
-_MANY = 10_000
-"""Keys of a schema that are kept at a time; paths are as many as files can think of."""
-
-_KEYS: dict[int, tuple[Schema, dict[str, list[Path]], dict[Path, _Key]]] = {}
-"""By identity of a schema, which is kept beside its keys so that no other takes its place."""
-
-
-def coerce(raw: Any, schema: Schema, lax: bool) -> Any:
-    """What DeepSpeed makes of a value: the value itself, converted, or UNKNOWN when it has no business.
-
-    `lax`: the section is a pydantic model, which reads "true" and 1 as true and "8" and 8.0 as 8.
-    Elsewhere values stay as they are and booleans are judged by their truth.
-    """
-    types = schema.get("x-type", [])
-    types = [types] if isinstance(types, str) else types
-    if not types or (raw is None and "null" in types):
-        return raw
-    for kind in types:
-        value = _as(kind, raw, lax)
-        if value is not UNKNOWN:
-            return value
-    return UNKNOWN
-
-
-def _as(kind: str, raw: Any, lax: bool) -> Any:
-    if kind == "boolean":
-        if isinstance(raw, bool):
-            return raw
-        if not lax:
-            return UNKNOWN if isinstance(raw, (dict, list)) else bool(raw)
-        text = raw.lower() if isinstance(raw, str) else str(int(raw)) if raw in (0, 1) else ""
-        return True if text in _TRUE else False if text in _FALSE else UNKNOWN
-    if kind in ("integer", "number"):
-        return _as_number(kind, raw, lax)
-    if kind == "string":
-        return raw if isinstance(raw, str) else UNKNOWN
-    if kind == "object":
-        return raw if isinstance(raw, dict) else UNKNOWN
-    return raw if kind == "array" and isinstance(raw, list) else UNKNOWN
-
-
-def _as_number(kind: str, raw: Any, lax: bool) -> Any:
-    if isinstance(raw, bool):
-        return int(raw) if lax else UNKNOWN
-    if isinstance(raw, str):
-        if not lax:
-            return UNKNOWN
-        if _INTEGER.match(raw):
-            return int(raw.split(".")[0].replace("_", ""))
-        try:
-            raw = float(raw)
-        except ValueError:
-            return UNKNOWN
-        return raw if kind == "number" and math.isfinite(raw) else UNKNOWN
-    if isinstance(raw, float) and (raw.is_integer() or not math.isfinite(raw)):
-        return int(raw) if math.isfinite(raw) else UNKNOWN
-    if isinstance(raw, (int, float)):
-        return raw
-    return UNKNOWN
 
 
 def _collect_data(value: Any, path: Path, found: list[Path]) -> None:

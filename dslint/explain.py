@@ -10,7 +10,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from dslint.config import properties, schema_at
 from dslint.errors import UsageError
 from dslint.expression import paths
 from dslint.history import story
@@ -19,6 +18,7 @@ from dslint.links import rule_url
 from dslint.rules import Rule, no_such_rule
 from dslint.schema import Schema, index, load
 from dslint.suggest import nearest
+from dslint.values import properties, schema_at
 
 DOCS = Path(__file__).with_name("rule_docs.json")
 

@@ -17,6 +17,7 @@ from dslint.expression import UNKNOWN, Tree, evaluate, paths
 from dslint.facts import Facts
 from dslint.rules import ReadyRule, Rule, Scope, split
 from dslint.settings import Target
+from dslint.values import Values
 
 Guard = frozenset[Path]
 
@@ -30,6 +31,27 @@ _HIDDEN = ("data", "document", "root", "base")
 """What lets a fact read a config without naming a path."""
 
 
+class _Asked(dict[Path, Any]):
+    """What a file without keys gives, keeping which paths were asked for; a list item counts as its list."""
+
+    def __init__(self) -> None:
+        super().__init__({(): {}})
+        self.paths: set[Path] = set()
+
+    def _note(self, path: Path) -> None:
+        upto = next((i for i, key in enumerate(path) if isinstance(key, int)), len(path))
+        self.paths.add(path[:upto])
+
+    def __contains__(self, path: object) -> bool:
+        assert isinstance(path, tuple)
+        self._note(path)
+        return path == ()
+
+    def get(self, path: Path, default: Any = None) -> Any:
+        self._note(path)
+        return super().get(path, default)
+
+
 class _Empty(Config):
     """A config without keys that keeps which paths it was asked for.
 
@@ -37,9 +59,9 @@ class _Empty(Config):
     """
 
     def __init__(self, config: Config) -> None:
-        root = Node("object", Span(0, 0))
-        super().__init__(Document("", "", root), config.schema, config.target)
-        self.asked: set[Path] = set()
+        super().__init__(Document("", "", Node("object", Span(0, 0))), config.schema, config.target)
+        self.given = self._asked = _Asked()
+        self.values = Values(config.schema, config.target, self._asked)
         self.opaque = False
         self._behind = {name: self.__dict__.pop(name) for name in _HIDDEN}
 
@@ -49,11 +71,9 @@ class _Empty(Config):
         self.opaque = True
         return self._behind[name]
 
-    def locate(self, path: Path) -> Path | None:
-        """None; a list item counts as its list."""
-        upto = next((i for i, key in enumerate(path) if isinstance(key, int)), len(path))
-        self.asked.add(path[:upto])
-        return None if path else ()
+    def guard(self) -> Guard | None:
+        """The paths that were asked for; None where that is not all that was read."""
+        return None if self.opaque else frozenset(self._asked.paths)
 
 
 def guards(rule: Rule, config: Config) -> list[Guard]:
@@ -76,17 +96,17 @@ def _guard_of(part: Tree, config: Config) -> Guard | None:
     empty = _Empty(config)
     verdict = evaluate(part, Scope(empty, Facts(empty)))
     holds = verdict is not UNKNOWN and bool(verdict)
-    return None if holds or empty.opaque else frozenset(empty.asked)
+    return None if holds else empty.guard()
 
 
 def _guard_of_places(each: Sequence[str], config: Config) -> Guard | None:
     empty = _Empty(config)
     for entry in each:
         if not entry.startswith("facts."):
-            empty.locate(split(entry))
+            empty.has(split(entry))
         elif Facts(empty).get(entry.removeprefix("facts.")) not in (UNKNOWN, []):
             return None
-    return None if empty.opaque else frozenset(empty.asked)
+    return empty.guard()
 
 
 class Bench:

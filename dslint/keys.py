@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from dslint.config import Config, properties, schema_at
+from dslint.config import Config
 from dslint.document import Path, dotted
 from dslint.expression import show
 from dslint.finding import Finding, Fix
@@ -21,6 +21,7 @@ from dslint.rules import Rule, emit
 from dslint.schema import Schema, Violation, deprecated_keys, unread_keys, violations
 from dslint.suggest import alike, elsewhere, nearest
 from dslint.trainers import HF_LIKE, looks_into
+from dslint.values import properties, schema_at
 
 Rules = dict[str, Rule]
 

@@ -6,8 +6,8 @@ in the schema (see :mod:`dslint.suggest`).
 
 from __future__ import annotations
 
-from dslint.config import Schema, schema_at
 from dslint.document import Path, dotted
+from dslint.values import Schema, schema_at
 
 RENAMED: dict[str, tuple[str, str]] = {
     "aio.thread_count": ("aio.intra_op_parallelism", "its name since 0.16.4"),

@@ -14,13 +14,14 @@ from functools import cache
 from pathlib import Path as FilePath
 from typing import Any
 
-from dslint.config import ACCELERATE, Config
+from dslint.config import Config
 from dslint.document import Path, Place, dotted
 from dslint.errors import UsageError
 from dslint.expression import UNKNOWN, Tree, evaluate, ready, show
 from dslint.facts import Facts, Item
 from dslint.finding import Finding, Fix
 from dslint.releases import holds
+from dslint.values import ACCELERATE
 
 COMPILED = FilePath(__file__).with_name("rules.json")
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dslint.config import schema_at
 from dslint.document import dotted
 from dslint.errors import UsageError
 from dslint.examples import failure, mended
@@ -26,6 +25,7 @@ from dslint.schema import load as schema_of
 from dslint.schema import newest
 from dslint.suggest import nearest
 from dslint.trainers.accelerate import BLOCK, TOP
+from dslint.values import schema_at
 
 MAX_FILES = 500
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from dslint import schema as schemas
-from dslint.config import schema_at
 from dslint.renames import RENAMED, renamed
+from dslint.values import schema_at
 
 NEWEST = schemas.load(schemas.newest())
 

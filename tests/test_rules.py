@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from dslint import schema as schemas
-from dslint.config import schema_at
 from dslint.examples import failure
 from dslint.expression import paths
 from dslint.facts import REGISTRY
@@ -18,6 +17,7 @@ from dslint.releases import holds
 from dslint.rulefile import HERE, SOURCES, compile_folder, outputs
 from dslint.rules import Rule, from_data, load
 from dslint.trainers.accelerate import BLOCK, TOP
+from dslint.values import schema_at
 
 RULES = [from_data(data) for data in compile_folder(SOURCES)]
 EXAMPLES = [

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from dslint.config import ACCELERATE, Config
+from dslint.config import Config
 from dslint.document import Document, Path
 from dslint.facts.registry import Item, fact
 from dslint.trainers import HF_LIKE
+from dslint.values import ACCELERATE
 
 BLOCK = "deepspeed_config"
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from dslint.config import Config, properties, schema_at
+from dslint.config import Config
 from dslint.document import dotted
 from dslint.expression import UNKNOWN
 from dslint.facts.registry import Item, fact
 from dslint.facts.zero import ZERO
+from dslint.values import properties, schema_at
 
 ACTIVATIONS = "activation_checkpointing"
 EXPERTS = "expert_parallel"

@@ -11,10 +11,11 @@ import json
 import math
 from typing import Any
 
-from dslint.config import Config, schema_at
+from dslint.config import Config
 from dslint.expression import UNKNOWN
 from dslint.facts.registry import Item, fact
 from dslint.suggest import nearest
+from dslint.values import schema_at
 
 SECTION = ("optimizer",)
 TYPE = ("optimizer", "type")

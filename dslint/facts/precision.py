@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from dslint.config import Config, schema_at
+from dslint.config import Config
 from dslint.expression import UNKNOWN
 from dslint.facts.optimizer import optimizer_class, stopped
 from dslint.facts.registry import Item, fact
+from dslint.values import schema_at
 
 BYTES = {"fp32": 4, "fp16": 2, "bf16": 2}
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from dslint.config import Config, properties, schema_at
+from dslint.config import Config
 from dslint.document import Path, dotted
 from dslint.expression import UNKNOWN
 from dslint.facts.optimizer import described, stopped
 from dslint.facts.registry import Item, fact
+from dslint.values import properties, schema_at
 
 FALSE_WORDS = ("false", "no", "off", "0", "none", "null", "f", "n")
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from dslint.config import Config, Schema, properties
+from dslint.config import Config
 from dslint.document import Path
 from dslint.facts.registry import Item, fact
+from dslint.values import Schema, properties
 
 
 @fact

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dslint.config import Config, coerce, schema_at
+from dslint.config import Config
 from dslint.document import Path, dotted
 from dslint.expression import UNKNOWN
 from dslint.finding import Fix
@@ -17,6 +17,7 @@ from dslint.fixing.changes import Change, Move, Remove, Rename, Set
 from dslint.kinds import meant
 from dslint.schema import Schema
 from dslint.suggest import distance
+from dslint.values import coerce, schema_at
 
 _CONVERTED = {
     "tensor_parallel.enabled",

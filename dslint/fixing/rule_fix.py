@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from dslint.config import ACCELERATE, Config
+from dslint.config import Config
 from dslint.document import Path
 from dslint.expression import UNKNOWN, Tree, evaluate, show
 from dslint.finding import Fix
 from dslint.fixing.build import fix_of
 from dslint.fixing.changes import Change, Move, Remove, Rename, Set
 from dslint.rules import MAX_SHOWN, Scope, render, split
+from dslint.values import ACCELERATE
 
 KINDS = ("move", "rename", "set", "remove")
 """In this order the changes of a rule are made."""

@@ -14,7 +14,6 @@ from lsprotocol.types import (
     TextEdit,
 )
 
-from dslint.config import schema_at
 from dslint.document import Document, Path, dotted
 from dslint.explain import key as key_of
 from dslint.kinds import expectation, meant
@@ -24,6 +23,7 @@ from dslint.server.judging import Verdict
 from dslint.server.places import MARK, Cursor, cursor, range_of
 from dslint.trainers import NAMES, fills
 from dslint.trainers.accelerate import BLOCK, DISTRIBUTED, PRECISIONS, TOP
+from dslint.values import schema_at
 
 _COLON = re.compile(r"[ \t]*:")
 _WORD = re.compile(r"[A-Za-z0-9_.-]+\Z")

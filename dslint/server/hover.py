@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from lsprotocol.types import Hover, MarkupContent, MarkupKind
 
-from dslint.config import schema_at
 from dslint.document import Document, Path, dotted
 from dslint.explain import key
 from dslint.markdown import about_key, code, plain
@@ -14,6 +13,7 @@ from dslint.server.judging import Verdict
 from dslint.server.places import place_at, range_of
 from dslint.show import effective
 from dslint.trainers import NAMES, fills
+from dslint.values import schema_at
 
 
 def hover(verdict: Verdict, where: int, encoding: str) -> Hover | None:
