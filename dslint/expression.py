@@ -238,32 +238,26 @@ def ready(tree: Tree) -> Condition:
         name, path = tree[1], tuple(tree[2])
         return lambda scope: scope.call(name, path)
     if kind == "apply":
-        return _applied(VALUE_FUNCTIONS[tree[1]][1], ready(tree[2]))
+        return _applied(UNARY[tree[1]], ready(tree[2]))
     parts = [ready(part) for part in tree[1:]]
     if kind in ("and", "or"):
         return _logic(parts, decisive=kind == "or")
     if kind == "not":
-        return _applied(lambda value: not value, parts[0])
+        return _applied(_not, parts[0])
     if kind == "list":
-        return _listed(parts)
+        return lambda scope: listed(*[part(scope) for part in parts])
     left, right = parts
-    return _joined(_OPERATORS[kind] if kind in _OPERATORS else partial(_calculate, kind), left, right)
+    operation = BINARY[kind]
+    return lambda scope: operation(left(scope), right(scope))
 
 
-def _applied(function: Callable[[Any], Any], part: Condition) -> Condition:
-    def run(scope: Scope) -> Any:
-        value = part(scope)
-        return UNKNOWN if value is UNKNOWN else function(value)
-
-    return run
+def _applied(operation: Callable[[Any], Any], part: Condition) -> Condition:
+    return lambda scope: operation(part(scope))
 
 
-def _listed(parts: list[Condition]) -> Condition:
-    def run(scope: Scope) -> Any:
-        values = [part(scope) for part in parts]
-        return UNKNOWN if any(value is UNKNOWN for value in values) else values
-
-    return run
+def listed(*values: Any) -> Any:
+    """A list of values, unknown when one of them is."""
+    return UNKNOWN if any(value is UNKNOWN for value in values) else list(values)
 
 
 def _logic(parts: list[Condition], decisive: bool) -> Condition:
@@ -276,22 +270,6 @@ def _logic(parts: list[Condition], decisive: bool) -> Condition:
             elif bool(value) is decisive:
                 return decisive
         return UNKNOWN if unknown else not decisive
-
-    return run
-
-
-def _joined(operator: Callable[[Any, Any], Any], left: Condition, right: Condition) -> Condition:
-    def run(scope: Scope) -> Any:
-        one = left(scope)
-        if one is UNKNOWN:
-            return UNKNOWN
-        other = right(scope)
-        if other is UNKNOWN:
-            return UNKNOWN
-        try:
-            return operator(one, other)
-        except TypeError:
-            return UNKNOWN  # a value of the wrong type has a finding of its own
 
     return run
 
@@ -334,6 +312,33 @@ def _calculate(kind: str, left: Any, right: Any) -> Any:
     except (ZeroDivisionError, OverflowError):
         return UNKNOWN
     return UNKNOWN if abs(value) >= 10**MAX_DIGITS else value
+
+
+def _unary(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda value: UNKNOWN if value is UNKNOWN else function(value)
+
+
+def _binary(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    def run(left: Any, right: Any) -> Any:
+        if left is UNKNOWN or right is UNKNOWN:
+            return UNKNOWN
+        try:
+            return function(left, right)
+        except TypeError:
+            return UNKNOWN  # a value of the wrong type has a finding of its own
+
+    return run
+
+
+_not = _unary(lambda value: not value)
+
+UNARY = {name: _unary(function) for name, (_, function) in VALUE_FUNCTIONS.items()}
+"""Functions of one value, for values that may be unknown."""
+
+BINARY = {kind: _binary(function) for kind, function in _OPERATORS.items()} | {
+    kind: _binary(partial(_calculate, kind)) for kind in _CALCULATE.values()
+}
+"""Comparisons and calculations, for values that may be unknown or of the wrong type."""
 
 
 def show(value: Any) -> str:

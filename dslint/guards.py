@@ -104,7 +104,7 @@ def _guard_of_places(each: Sequence[str], config: Config) -> Guard | None:
     for entry in each:
         if not entry.startswith("facts."):
             empty.has(split(entry))
-        elif Facts(empty).get(entry.removeprefix("facts.")) not in (UNKNOWN, []):
+        elif Facts(empty)[entry.removeprefix("facts.")] not in (UNKNOWN, []):
             return None
     return empty.guard()
 

@@ -1,7 +1,7 @@
 """Rule files: YAML as people write it to the compiled form that :mod:`dslint.rules` evaluates.
 
-`python -m dslint.rulefile` compiles rules/ into dslint/rules.json (what every run loads) and
-dslint/rule_docs.json (what only --explain needs). A test keeps both in step with rules/.
+`python -m dslint.rulefile` compiles rules/ into dslint/rules.json and dslint/conditions.py (what every run
+loads) and dslint/rule_docs.json (what only --explain needs). A test keeps them in step with rules/.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from dslint.finding import PHASES, SEVERITIES
 from dslint.releases import bounds
 from dslint.settings import TRAINERS
 from dslint.suggest import nearest
+from dslint.translate import module
 
 HERE = Path(__file__).parent
 SOURCES = HERE.parent / "rules"
@@ -299,6 +300,7 @@ def outputs(rules: list[dict[str, Any]]) -> dict[str, str]:
     lines = ",\n".join(json.dumps(rule, ensure_ascii=False, separators=(",", ":")) for rule in run)
     return {
         "rules.json": f"[\n{lines}\n]\n",
+        "conditions.py": module((rule["code"], rule["when"]) for rule in run if "when" in rule),
         "rule_docs.json": json.dumps(docs, ensure_ascii=False, indent=1) + "\n",
     }
 

@@ -8,7 +8,7 @@ Conditions are expression trees; what they judge are effective values and the fa
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path as FilePath
@@ -37,7 +37,8 @@ class Rule:
     """One rule. Templates (message, cure) are lists of texts and expression trees.
 
     A rule with `check` is emitted by the reader or the schema check, which find the place and say
-    the message; its file holds what it is called, how bad it is and what to tell about it.
+    the message; its file holds what it is called, how bad it is and what to tell about it. `holds` is
+    `when` in Python (:mod:`dslint.translate`), where there is a translation.
     """
 
     code: str
@@ -57,6 +58,7 @@ class Rule:
     fix: dict[str, Any] | None = None
     source: tuple[str, ...] = ()
     examples: tuple[dict[str, Any], ...] = ()
+    holds: Callable[[Any, Any, Any, Any, Any], Any] | None = field(default=None, compare=False)
 
     def applies(self, release: str, trainer: str) -> bool:
         """Whether the rule speaks about this release under this trainer."""
@@ -75,7 +77,10 @@ def _about_accelerate(places: tuple[str, ...]) -> bool:
 
 def load(path: FilePath = COMPILED) -> list[Rule]:
     """The compiled rules, by code."""
-    return [from_data(data) for data in json.loads(path.read_text(encoding="utf-8"))]
+    from dslint.conditions import HOLDS
+
+    rules = json.loads(path.read_text(encoding="utf-8"))
+    return [from_data({**data, "holds": HOLDS.get(data["code"])}) for data in rules]
 
 
 def from_data(data: dict[str, Any]) -> Rule:
@@ -125,7 +130,7 @@ class Scope:
         if head not in _HEADS:
             return self.config.value(path)
         if head == "facts" and len(path) == 2:
-            return self.facts.get(path[1])
+            return self.facts[path[1]]
         if head == "target" and len(path) == 2 and path[1] in TARGET:
             value = getattr(self.config.target, path[1])
             return UNKNOWN if value is None else value
@@ -157,12 +162,12 @@ class Scope:
 class ReadyRule:
     """A rule made ready for judging many configs: its condition and its places, worked out once."""
 
-    __slots__ = ("condition", "items", "listed", "rule")
+    __slots__ = ("holds", "items", "listed", "rule")
 
     def __init__(self, rule: Rule) -> None:
         assert rule.when is not None
         self.rule = rule
-        self.condition = ready(rule.when)
+        self.holds = rule.holds or _interpreted(rule.when)
         self.listed = [entry[len("facts.") :] for entry in rule.each if entry.startswith("facts.")]
         paths = [split(entry) for entry in rule.each if not entry.startswith("facts.")]
         self.items = [Item(path, {"key": path[-1]}) for path in paths]
@@ -173,11 +178,24 @@ class ReadyRule:
         """The places in a config that the rule may speak about."""
         if not self.rule.each:
             return self.items
-        items = [item for item in self.items if config.has(item.path)]
+        items = [item for item in self.items if item.path in config.given]
         for name in self.listed:
-            found = facts.get(name)
-            items += [] if found is UNKNOWN else found
+            found = facts[name]
+            if found is not UNKNOWN:
+                items += found
         return items
+
+
+def _interpreted(when: Tree) -> Callable[[Any, Any, Any, Any, Any], Any]:
+    """A condition that has no translation, to be called like one that has."""
+    condition = ready(when)
+
+    def holds(_v: Any, _f: Any, _g: Any, item: Item, scope: Scope) -> bool:
+        scope.item = item
+        verdict = condition(scope)
+        return verdict is not UNKNOWN and bool(verdict)
+
+    return holds
 
 
 def undecided(rule: Rule, config: Config) -> bool:
@@ -187,22 +205,22 @@ def undecided(rule: Rule, config: Config) -> bool:
     if rule.when is None or not rule.applies(config.target.release, config.target.trainer):
         return True
     facts, one = Facts(config), ReadyRule(rule)
-    if any(facts.get(name) is UNKNOWN for name in one.listed):
+    if any(facts[name] is UNKNOWN for name in one.listed):
         return True
     items = one.places(config, facts)
-    return any(one.condition(Scope(config, facts, item)) is UNKNOWN for item in items)
+    return any(evaluate(rule.when, Scope(config, facts, item)) is UNKNOWN for item in items)
 
 
 def judge(rules: Iterable[ReadyRule], config: Config) -> Iterator[Finding]:
     """Every finding of rules that apply to the config's target, in their order."""
     facts = Facts(config)
     scope = Scope(config, facts)
-    for ready_rule in rules:
-        for item in ready_rule.places(config, facts):
-            scope.item = item
-            verdict = ready_rule.condition(scope)
-            if verdict is not UNKNOWN and verdict:
-                yield _finding(ready_rule.rule, config, item.path, scope)
+    values, given = config.values, config.given
+    for one in rules:
+        for item in one.places(config, facts):
+            if one.holds(values, facts, given, item, scope):
+                scope.item = item
+                yield _finding(one.rule, config, item.path, scope)
 
 
 @cache

@@ -34,19 +34,18 @@ def fact(compute: Compute) -> Compute:
     return compute
 
 
-class Facts:
-    """The facts of one config, each computed when first asked for."""
+class Facts(dict[str, Any]):
+    """The facts of one config by name, each computed when first asked for; KeyError where no fact has it."""
+
+    __slots__ = ("_config",)
 
     def __init__(self, config: Config) -> None:
         self._config = config
-        self._known: dict[str, Any] = {}
 
-    def get(self, name: str) -> Any:
-        """The value of a fact. Raises KeyError for a name no fact has."""
-        known = self._known
-        if name not in known:
-            try:
-                known[name] = REGISTRY[name](self._config)
-            except OverflowError:  # of an integer of some hundred digits
-                known[name] = UNKNOWN
-        return known[name]
+    def __missing__(self, name: str) -> Any:
+        try:
+            value = REGISTRY[name](self._config)
+        except OverflowError:  # of an integer of some hundred digits
+            value = UNKNOWN
+        self[name] = value
+        return value

@@ -183,7 +183,7 @@ def _differences_of_engine(facts: Mapping[str, Any], config: Config) -> Iterator
             yield f"{key}: promised {promised}, used {found}"
     known = Facts(config)
     for name, key in (("optimizer_class", "optimizer"), ("precision", "dtype")):
-        promised = known.get(name)
+        promised = known[name]
         if promised in (UNKNOWN, "fp32"):  # without a section DeepSpeed leaves the module's own dtype
             continue
         if key in facts and promised != facts[key]:
