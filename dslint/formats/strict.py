@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
-from functools import partial
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Iterator, Sized
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from ..document import Document, Member, Node, Path, Problem, Scalar, Span, dotted, walk
 
@@ -17,82 +16,92 @@ Scan = Callable[[str, int], tuple[Any, int]]
 """Reads the JSON value at an offset, and tells where it ends."""
 
 _SPACE = re.compile(r"[ \t\n\r]*")
-# Of a text that is known to be JSON: a string or a word, or else the place where a bracket opens.
 _STRING = r'"[^"\\]*(?:\\.[^"\\]*)*"'
-_VALUE = rf'(?:({_STRING}|[^ \t\n\r",{{}}\[\]]+)|(?=[{{\[]))'
-_ITEM = re.compile(rf"[ \t\n\r,]*{_VALUE}")
-_PAIR = re.compile(rf"[ \t\n\r,]*({_STRING})[ \t\n\r]*:[ \t\n\r]*{_VALUE}")
+# Of a text that is known to be JSON: a key, and a string or word, or else the place where a bracket opens.
+_PART = re.compile(
+    rf"[ \t\n\r,]*(?:({_STRING})[ \t\n\r]*:[ \t\n\r]*)?"
+    rf"(?:({_STRING}|[^ \t\n\r\",:{{}}\[\]]+)|(?=[{{\[]))"
+)
+_SCALAR = 2
+"""The group of a string or word."""
 
-_KINDS = {str: "string", int: "number", float: "number", bool: "boolean", type(None): "null", list: "array"}
-"""All but objects."""
+_Place: TypeAlias = "tuple[re.Match[str], int]"
+"""A part of an object or list, and where its value ends."""
 
-_skipped: Scan = json.JSONDecoder().raw_decode
+_KINDS = {str: "string", int: "number", float: "number", bool: "boolean", type(None): "null"}
 
-# Twice as fast as Span(start, end) and Member(key, span, node), of which there are many.
-_span: Callable[[tuple[int, int]], Span] = partial(tuple.__new__, Span)
-_member: Callable[[tuple[str, Span, Node]], Member] = partial(tuple.__new__, Member)
+_passed: Scan = json.JSONDecoder().raw_decode
 
 
 class Unread(Node):
-    """A value in strict JSON. Its members or items are read from the text when they are first asked for."""
+    """A value in strict JSON. What is in it is looked for in the text when it is first asked for."""
 
-    __slots__ = ("data", "text")
+    __slots__ = ("data", "known", "places", "text")
+
+    data: Any
+    """The value as json gives it, with all that is in it."""
+    text: str
+    places: dict[str, _Place]
+    """Of an object: where its values stand."""
+    known: dict[str, Member]
+    """Of an object: the members that were asked for."""
 
     def __init__(self, kind: str, span: Span, value: Scalar, data: Any, text: str) -> None:
         self.kind = kind
         self.span = span
         self.value = value
-        self.data = data  # the whole value as json gives it
+        self.data = data
         self.text = text
 
     def __getattr__(self, name: str) -> Any:
-        """Only asked for what is not set yet."""
-        if name not in ("members", "items"):
+        """Sets what is not set yet."""
+        if name == "members":
+            self.members = self._members() if self.kind == "object" else []
+        elif name == "items":
+            parts = zip(self.data, self._places(self.data), strict=True) if self.kind == "array" else ()
+            self.items = [self._node(value, place) for value, place in parts]
+        elif name == "places":
+            self.places = dict(zip(self.data, self._places(self.data), strict=True))
+            self.known = {}
+        else:
             raise AttributeError(name)
-        self.members = self._read_members() if self.kind == "object" else []
-        self.items = self._read_items() if self.kind == "array" else []
         return getattr(self, name)
 
     def member(self, key: str) -> Member | None:
-        """As for every node, and without reading anything for a key that is not there."""
-        return super().member(key) if self.kind == "object" and key in self.data else None
+        """As for every node, and without looking for a key that is not there."""
+        if self.kind != "object" or key not in self.data:
+            return None
+        place = self.places[key]
+        found = self.known.get(key)
+        if found is None:
+            found = self.known[key] = self._member(key, self.data[key], place)
+        return found
 
     def plain(self) -> Any:
         """As for every node."""
         return self.data
 
-    def _read_members(self) -> list[Member]:
-        text, position = self.text, self.span.start + 1
-        members = []
-        for key, value in self.data.pairs if type(self.data) is _Twice else self.data.items():
-            match = _PAIR.match(text, position)
-            assert match is not None
-            position = match.end()
-            if match.lastindex == 2:
-                node = type(self)(_KINDS[type(value)], _span(match.span(2)), value, value, text)
-            else:
-                node = self._opened(position, value)
-                position = node.span.end
-            members.append(_member((key, _span(match.span(1)), node)))
-        return members
+    def _members(self) -> list[Member]:
+        return [member for member in map(self.member, self.data) if member is not None]
 
-    def _read_items(self) -> list[Node]:
-        text, position = self.text, self.span.start + 1
-        items: list[Node] = []
-        for value in self.data:
-            match = _ITEM.match(text, position)
-            assert match is not None
-            position = match.end()
-            if match.lastindex:
-                items.append(type(self)(_KINDS[type(value)], _span(match.span(1)), value, value, text))
-            else:
-                items.append(self._opened(position, value))
-                position = items[-1].span.end
-        return items
+    def _member(self, key: str, value: Any, place: _Place) -> Member:
+        return Member(key, Span(*place[0].span(1)), self._node(value, place))
 
-    def _opened(self, start: int, value: Any) -> Unread:
-        kind = _KINDS.get(type(value), "object")
-        return type(self)(kind, Span(start, _skipped(self.text, start)[1]), None, value, self.text)
+    def _node(self, value: Any, place: _Place) -> Unread:
+        match, end = place
+        if match.lastindex == _SCALAR:
+            return type(self)(_KINDS[type(value)], Span(match.start(_SCALAR), end), value, value, self.text)
+        kind = "array" if isinstance(value, list) else "object"
+        return type(self)(kind, Span(match.end(), end), None, value, self.text)
+
+    def _places(self, parts: Sized) -> Iterator[_Place]:
+        """Where the key and the value of each part stand, one behind the other."""
+        text, end = self.text, self.span.start + 1
+        for _ in range(len(parts)):
+            match = _PART.match(text, end)
+            assert match is not None
+            end = match.end() if match.lastindex == _SCALAR else _passed(text, match.end())[1]
+            yield match, end
 
 
 class _Twice(dict[str, Any]):
@@ -109,7 +118,13 @@ class _UnreadTwice(Unread):
     """A value in a text where a key is set twice, which its data is not to show."""
 
     __slots__ = ()
+    member = Node.member
     plain = Node.plain
+
+    def _members(self) -> list[Member]:
+        pairs = self.data.pairs if isinstance(self.data, _Twice) else list(self.data.items())
+        places = self._places(pairs)
+        return [self._member(key, value, place) for (key, value), place in zip(pairs, places, strict=True)]
 
 
 class SetAgain(NamedTuple):
