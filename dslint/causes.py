@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 
 from dslint.finding import PHASES, Finding
 
@@ -54,9 +53,9 @@ def one_each(findings: Sequence[Finding]) -> list[Finding]:
         other = by_key[finding.key][stays]
         told = better.get(other, other)
         if PHASES.index(finding.phase) < PHASES.index(told.phase):  # it bites before that
-            told = replace(told, phase=finding.phase)
+            told = told._replace(phase=finding.phase)
         if finding.name == COMPARED:
-            told = replace(told, cure=f'{told.cure}, or "auto"', fix=told.fix or finding.fix)
+            told = told._replace(cure=f'{told.cure}, or "auto"', fix=told.fix or finding.fix)
         better[other] = told
     return [better.get(finding, finding) for finding in _once(_not_misspelled(kept))]
 
@@ -97,4 +96,4 @@ def _explained(error: Finding, literal: Finding) -> Finding:
     meant = literal.cure.removeprefix("write ").strip('"')
     if meant not in re.findall(r"\w+", error.cure):
         return error
-    return replace(error, cure=literal.cure, fix=literal.fix)
+    return error._replace(cure=literal.cure, fix=literal.fix)

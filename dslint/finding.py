@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from dslint.document import Document
@@ -27,8 +27,7 @@ as meant.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Edit:
+class Edit(NamedTuple):
     """Replace the characters from `start` to `end` (offsets) by `text`."""
 
     start: int
@@ -36,8 +35,7 @@ class Edit:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Fix:
+class Fix(NamedTuple):
     """Edits that mend a finding. Safe: DeepSpeed's behaviour stays, or a certain crash goes away."""
 
     title: str
@@ -45,8 +43,7 @@ class Fix:
     edits: tuple[Edit, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(NamedTuple):
     """One thing to say about one place. `start` and `end` are character offsets."""
 
     code: str

@@ -132,7 +132,7 @@ def _doubted(
     said = {"raw": "when a script hands the file to DeepSpeed itself", "hf": "under HF Trainer"}
     doubt = f" ({said[target.trainer]}; not {said[target.rival]})"
     return [
-        replace(finding, severity="warning", message=finding.message + doubt)
+        finding._replace(severity="warning", message=finding.message + doubt)
         if finding.severity == "error"
         else finding
         for finding in findings
@@ -178,8 +178,8 @@ def lint_releases(
 
 def _of_some(finding: Finding, releases: str) -> Finding:
     """A finding of some of the releases; what is safe for these may change what the others do."""
-    fix = finding.fix and replace(finding.fix, safe=False)
-    return replace(finding, releases=releases, fix=fix)
+    fix = finding.fix and finding.fix._replace(safe=False)
+    return finding._replace(releases=releases, fix=fix)
 
 
 def spans(some: Sequence[str], among: Sequence[str]) -> str:
@@ -261,7 +261,7 @@ def _findings(config: Config, book: _Book, errors: bool = False) -> Iterator[Fin
     if lenient:
         refused = met(rules["not-strict-json"], lenient[0], lenient)
         message = f"{refused.message}: DeepSpeed reads it, HF Trainer and accelerate cannot load the file"
-        found.append(replace(refused, severity="info", message=message))
+        found.append(refused._replace(severity="info", message=message))
     whole = not document.problems and all(d.rule in WHOLE for d in document.departures)
     readable = whole or not any(
         f.code.startswith("DS0") and f.name != "duplicate-key" and f.severity != "info"

@@ -47,7 +47,7 @@ def as_before(finding: Finding, release: str) -> Finding:
     past = story(finding.key)
     if finding.fix is None or past is None or past.instead(release) is None:
         return finding
-    return replace(finding, fix=replace(finding.fix, safe=True))
+    return finding._replace(fix=finding.fix._replace(safe=True))
 
 
 def moved_defaults(rule: Rule, old: Config, new: Config) -> Iterator[Finding]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
@@ -211,7 +211,7 @@ class Judge:
             return
         place = self.config.document.nearest(self.config.base)
         finding = emit(rule, place, "", message, cure)
-        self.findings.append(replace(finding, phase=phase or rule.phase))
+        self.findings.append(finding._replace(phase=phase or rule.phase))
 
     def failure(self, failure: Failure, static: Iterable[Finding], advice: Iterable[str]) -> str:
         """The finding of a failed run, unless an error in the file already says it; that is returned."""
