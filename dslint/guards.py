@@ -27,10 +27,6 @@ WORTH = 8
 _MANY = 1024
 """Sets of met guards whose rules are kept at a time."""
 
-_HIDDEN = ("data", "document", "root", "base")
-"""What lets a fact read a config without naming a path."""
-
-
 class _Asked(dict[Path, Any]):
     """What a file without keys gives, keeping which paths were asked for; a list item counts as its list."""
 
@@ -59,17 +55,19 @@ class _Empty(Config):
     """
 
     def __init__(self, config: Config) -> None:
-        super().__init__(Document("", "", Node("object", Span(0, 0))), config.schema, config.target)
+        self.schema, self.target = config.schema, config.target
         self.given = self._asked = _Asked()
         self.values = Values(config.schema, config.target, self._asked)
+        self._spelled = {}
         self.opaque = False
-        self._behind = {name: self.__dict__.pop(name) for name in _HIDDEN}
 
     def __getattr__(self, name: str) -> Any:
-        if name not in _HIDDEN:
+        root = Node("object", Span(0, 0))
+        whole = {"data": {}, "document": Document("", "", root), "root": root, "base": ()}
+        if name not in whole:
             raise AttributeError(name)
         self.opaque = True
-        return self._behind[name]
+        return whole[name]
 
     def guard(self) -> Guard | None:
         """The paths that were asked for; None where that is not all that was read."""

@@ -72,7 +72,7 @@ class _Book:
         about = None if document.format == "accelerate" or target.companion is not None else False
         if document.config is not None and not document.config.members:
             about = True
-        key = (about, target.release, target.trainer, target.rival, target.gpus)
+        key = (about, target.release, target.trainer, target.gpus)
         if key not in self._benches:
             rules = [rule for rule in self.heard if about is None or rule.about_accelerate is about]
             self._benches[key] = Bench(rules, target)
@@ -123,11 +123,15 @@ def _doubted(
     """Findings for a trainer that nothing tells: no error where the other one takes the file."""
     target = config.target
     everything = replace(options, trainer=target.rival, select=(), ignore=())
+    book = _book(rules, everything)
     if document.problems or document.departures:
         other = _understood(document, everything)
-    else:  # every trainer reads it alike
+    else:  # every trainer reads it alike, and mostly they stumble over the same
         other = config.under(replace(target, trainer=target.rival, trainer_reason="given", rival=""))
-    if any(finding.severity == "error" for finding in _findings(other, _book(rules, everything), True)):
+        codes = {finding.code for finding in findings if finding.severity == "error"}
+        if any(judge([one for one in book.called(other) if one.rule.code in codes], other)):
+            return findings
+    if any(finding.severity == "error" for finding in _findings(other, book, True)):
         return findings
     said = {"raw": "when a script hands the file to DeepSpeed itself", "hf": "under HF Trainer"}
     doubt = f" ({said[target.trainer]}; not {said[target.rival]})"
