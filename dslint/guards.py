@@ -27,6 +27,7 @@ WORTH = 8
 _MANY = 1024
 """Sets of met guards whose rules are kept at a time."""
 
+
 class _Asked(dict[Path, Any]):
     """What a file without keys gives, keeping which paths were asked for; a list item counts as its list."""
 

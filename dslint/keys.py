@@ -18,8 +18,8 @@ from dslint.kinds import expectation, meant
 from dslint.releases import number
 from dslint.renames import FLAGS, PARAMS, new_name, renamed
 from dslint.rules import Rule, emit
-from dslint.schema import Schema, Violation, deprecated_keys, unread_keys, violations
-from dslint.suggest import alike, elsewhere, nearest
+from dslint.schema import Schema, Violation, violations, walked
+from dslint.suggest import alike, elsewhere, near_ones, nearest
 from dslint.trainers import HF_LIKE, looks_into
 from dslint.values import properties, schema_at
 
@@ -32,13 +32,14 @@ OURS = ("dslint",)
 """Where suppressions stand in strict JSON (dslint.suppress)."""
 
 
-def check(config: Config, rules: Rules, judged_exactly: bool) -> Iterator[Finding]:
-    """Findings about the keys and types of a config.
+def check(config: Config, rules: Rules, judged_exactly: bool, errors: bool = False) -> Iterator[Finding]:
+    """Findings about the keys and types of a config; with `errors` none that are milder, and no fixes.
 
     `judged_exactly` is False when the release is newer than every known schema: then an unknown key
     may simply be new, and is not reported.
     """
-    for violation in violations(config.data, config.schema):
+    found = walked(config.data, config.schema)
+    for violation in violations(found.suspects):
         if violation.value == "auto" and config.target.trainer in (*HF_LIKE, "accelerate"):
             continue  # filled, or found to be left over by a rule about the trainer
         if violation.value is None and looks_into(config.target.trainer, violation.path, config.has):
@@ -46,14 +47,14 @@ def check(config: Config, rules: Rules, judged_exactly: bool) -> Iterator[Findin
         if violation.keyword == "additionalProperties":
             if judged_exactly:
                 refused = not _swallowed(violation.path, config.target.release)
-                yield _unknown(config, rules, violation.path, refused)
+                yield _unknown(config, rules, violation.path, refused, not errors)
         else:
             yield _refused(config, rules, violation)
     if judged_exactly:
-        for path in unread_keys(config.data, config.schema):
+        for path in found.unread:
             if path != OURS and not str(path[-1]).lower().startswith(_ON_PURPOSE):
-                yield _unknown(config, rules, path, refused=False)
-    for path, schema in deprecated_keys(config.data, config.schema):
+                yield _unknown(config, rules, path, False, not errors)
+    for path, schema in () if errors else found.deprecated:
         from dslint.fixing.keys import deprecated
 
         new = schema.get("x-replaced-by")
@@ -90,9 +91,8 @@ def _meant(config: Config, path: Path, refused: bool) -> _Meant:
     key, section = str(path[-1]), path[:-1]
     if path[-1:] == OURS:
         return _Meant("", "move it to the top of the config")
-    known = properties(schema_at(config.schema, section))
     present = schema_at_data(config.data, section)
-    names = [name for name in known if name not in present and "x-removed" not in known[name]]
+    names = _names(schema_at(config.schema, section))
     past = story(dotted(path))
     moved = past.instead(config.target.release) if past else None
     other = f"write it as {moved}" if moved else renamed(path, config.schema)
@@ -101,7 +101,8 @@ def _meant(config: Config, path: Path, refused: bool) -> _Meant:
     keep = "" if refused else ", or put an underscore before its name to keep it"
     if past and past.elsewhere(config.target.release):  # what it is called is what it is
         return _Meant("", f"remove it{keep}")
-    near = "params" if key in PARAMS and "params" in names else nearest(key, names)
+    params = key in PARAMS and "params" in names and "params" not in present
+    near = "params" if params else next((name for name in near_ones(key, names) if name not in present), None)
     if near:
         return _Meant("near", f"did you mean {near}?", (*section, near))
     # a section within itself (fp16.fp16) is no key to move to where that section already stands
@@ -113,22 +114,30 @@ def _meant(config: Config, path: Path, refused: bool) -> _Meant:
         return _Meant("elsewhere", f"move it to {dotted(places[0][:-1]) or 'the top level'}", places[0])
     if places:
         return _Meant("elsewhere", f"write it as {dotted(places[0])}", places[0])
-    twin = alike(key, names, alone=bool(section))
+    twins = alike(key, names, bool(section))
+    twin = next((name for name in twins if name not in present), None)
     if twin:
         return _Meant("alike", f"did you mean {twin}? Else remove it{keep}", (*section, twin))
     return _Meant("", f"remove it{keep}")
 
 
-def _unknown(config: Config, rules: Rules, path: Path, refused: bool) -> Finding:
-    """An unknown key: a crash where the section forbids it, silence elsewhere."""
-    from dslint.fixing.keys import respelled, without
+def _names(section: Schema) -> tuple[str, ...]:
+    """The keys of a section that one may write."""
+    return tuple([name for name, sub in properties(section).items() if "x-removed" not in sub])
 
+
+def _unknown(config: Config, rules: Rules, path: Path, refused: bool, mended: bool) -> Finding:
+    """An unknown key: a crash where the section forbids it, silence elsewhere."""
     key, where = str(path[-1]), dotted(path[:-1]) or "the top level"
     meant = _meant(config, path, refused)
-    if meant.target is None:
-        fix = without(config, path, meant.how == "needless")
-    else:
-        fix = respelled(config, path, meant.target, refused)
+    fix = None
+    if mended:
+        from dslint.fixing.keys import respelled, without
+
+        if meant.target is None:
+            fix = without(config, path, meant.how == "needless")
+        else:
+            fix = respelled(config, path, meant.target, refused)
     past = story(dotted(path))
     when = past.elsewhere(config.target.release) if past else ""
     if when:

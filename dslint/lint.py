@@ -276,7 +276,7 @@ def _findings(config: Config, book: _Book, errors: bool = False) -> Iterator[Fin
     if document.root is None or document.root.kind != "object" or document.format == "arguments":
         return
     exact = number(target.release) <= number(schemas.newest())
-    yield from check(config, rules, exact)
+    yield from check(config, rules, exact, errors)
     if readable:  # half a file says nothing about what is absent from it
         called = book.called(config)
         yield from judge([r for r in called if r.rule.severity == "error"] if errors else called, config)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from pathlib import Path as FilePath
 from typing import Any
@@ -60,28 +60,105 @@ class Violation:
     value: Any
 
 
-def violations(data: Any, schema: Schema) -> list[Violation]:
-    """What jsonschema reports about a config, one violation a place."""
+class _Part:
+    """What a walk has to know of a part of a schema, worked out when the part is first met."""
+
+    __slots__ = ("checks", "deprecated", "free", "known", "schema", "sure", "surely", "unknown")
+
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
+        self.checks = [(check, about) for check, about in _checks(schema) if check is not _properties]
+        self.surely = _certain_types(schema)  # every value of these types is valid
+        self.sure: set[tuple[type, Any]] = set()  # scalars that were found to be valid
+        self.known = _KnownKeys(schema)
+        self.unknown = schema.get("x-unknown-keys")
+        self.free = self.unknown == "free"
+        self.deprecated = bool(schema.get("deprecated")) and "x-removed" not in schema
+
+
+class _KnownKeys(dict[str, "_Part"]):
+    """The parts of a schema about the keys of an object; None of keys it says nothing about."""
+
+    __slots__ = ("properties",)
+
+    def __init__(self, schema: Schema) -> None:
+        self.properties: dict[str, Schema] = schema.get("properties") or {}
+
+    def __missing__(self, key: str) -> _Part | None:
+        schema = self.properties.get(key)
+        if schema is None:
+            return None
+        part = self[key] = _Part(schema)
+        return part
+
+
+@dataclass(slots=True)
+class Walked:
+    """What one walk over a config finds, each in the order of the config.
+
+    `suspects`: the innermost parts that are not certainly valid, each with its schema. `unread`: keys that
+    DeepSpeed drops without a word, unknown ones in sections that forbid nothing. `deprecated`: keys that
+    the release still reads, but tells to replace.
+    """
+
+    suspects: list[tuple[Path, Any, Schema]] = field(default_factory=list)
+    unread: list[Path] = field(default_factory=list)
+    deprecated: list[tuple[Path, Schema]] = field(default_factory=list)
+
+
+def walked(data: Any, schema: Schema) -> Walked:
+    """A config as its schema sees it, key by key."""
+    known = _PARTS.get(id(schema))
+    if known is None or known.schema is not schema:
+        known = _PARTS[id(schema)] = _Part(schema)
+    found = Walked()
+    _walk(data, known, (), found, True, True)
+    return found
+
+
+_PARTS: dict[int, _Part] = {}
+"""By identity of a schema, which its part keeps so that no other takes its place."""
+
+
+def _walk(value: Any, part: _Part, path: Path, found: Walked, suspecting: bool, deprecating: bool) -> None:
+    """Walks what is not at once a valid scalar. Below a suspect or a deprecated key none is looked for."""
+    if suspecting:
+        if not all(check(value, about, part.schema) for check, about in part.checks):
+            found.suspects.append((path, value, part.schema))
+            suspecting = False
+        elif not isinstance(value, (dict, list)) and len(part.sure) < _MANY:
+            part.sure.add((type(value), value))
+    if not isinstance(value, dict):
+        return
+    known = part.known
+    deprecating = deprecating and not part.free
+    for key, item in value.items():
+        below = known[key]
+        if below is None:
+            if part.unknown == "ignored" or (part.unknown == "forbidden" and item == "auto"):
+                found.unread.append((*path, key))
+            continue
+        replaced = deprecating and below.deprecated
+        if replaced:
+            found.deprecated.append(((*path, key), below.schema))
+        kind = type(item)
+        if kind in below.surely or (kind in _SCALARS and (kind, item) in below.sure):
+            continue
+        _walk(item, below, (*path, key), found, suspecting, deprecating and not replaced)
+
+
+_SCALARS = frozenset({str, int, float, bool, type(None)})
+
+
+def violations(suspects: Iterable[tuple[Path, Any, Schema]]) -> list[Violation]:
+    """What jsonschema reports about the suspects of a config, one violation a place."""
     found: dict[Path, Violation] = {}
-    for path, value, part in _suspects(data, schema, ()):
+    for path, value, part in suspects:
         for violation in _reported(value, part):
             place = (*path, *violation.path)
             if place not in found or violation.keyword == "type":
                 found[place] = replace(violation, path=place)
     return list(found.values())
-
-
-def _suspects(data: Any, schema: Any, path: Path) -> Iterator[tuple[Path, Any, Any]]:
-    """The innermost parts that are not certainly valid, each with its schema."""
-    for check, value in _checks(schema):
-        if check is not _properties and not check(data, value, schema):
-            yield path, data, schema
-            return
-    if isinstance(data, dict):
-        known = schema.get("properties") or {}
-        for key, item in data.items():
-            if key in known:
-                yield from _suspects(item, known[key], (*path, key))
 
 
 def _reported(data: Any, schema: Schema) -> list[Violation]:
@@ -153,6 +230,34 @@ def _checks(schema: Any) -> list[tuple[Check, Any]]:
         ]
         known = _CHECKS[id(schema)] = (schema, checks)
     return known[1]
+
+
+_NUMBERS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
+_CONCERNS: dict[str, frozenset[type]] = {
+    **dict.fromkeys(_NUMBERS, frozenset({int, float})),
+    **dict.fromkeys(("pattern", "minLength"), frozenset({str})),
+    **dict.fromkeys(("properties", "additionalProperties", "required", "items"), frozenset()),
+}
+"""Keyword -> types of the scalars that it says anything about; a keyword not named here: of all."""
+
+_OF_TYPE: dict[str, frozenset[type]] = {
+    "string": frozenset({str}),
+    "boolean": frozenset({bool}),
+    "integer": frozenset({int}),
+    "number": frozenset({int, float}),
+    "null": frozenset({type(None)}),
+}
+
+
+def _certain_types(schema: Schema) -> frozenset[type]:
+    """The types of scalars of which every value satisfies a schema."""
+    types = schema.get("type", list(_OF_TYPE))
+    names = [types] if isinstance(types, str) else types
+    surely: frozenset[type] = frozenset().union(*(_OF_TYPE.get(name, frozenset()) for name in names))
+    for keyword in schema:
+        if keyword != "type" and keyword not in _ANNOTATIONS and not keyword.startswith("x-"):
+            surely -= _CONCERNS.get(keyword, _SCALARS)
+    return surely
 
 
 _CHECKS: dict[int, tuple[Schema, list[tuple[Check, Any]]]] = {}
@@ -229,31 +334,3 @@ _KEYWORDS: dict[str, Check] = {
     "not": lambda d, v, _: set(v) <= _EXACT and not certainly_valid(d, v),
     "anyOf": lambda d, v, _: any(certainly_valid(d, sub) for sub in v),
 }
-
-
-def unread_keys(data: Any, schema: Schema, path: Path = ()) -> Iterator[Path]:
-    """Keys that DeepSpeed drops without a word: unknown ones in sections that forbid nothing."""
-    if not isinstance(data, dict):
-        return
-    known = schema.get("properties", {})
-    for key, value in data.items():
-        if key in known:
-            yield from unread_keys(value, known[key], (*path, key))
-        elif schema.get("x-unknown-keys") == "ignored" or (
-            schema.get("x-unknown-keys") == "forbidden" and value == "auto"
-        ):
-            yield (*path, key)
-
-
-def deprecated_keys(data: Any, schema: Schema, path: Path = ()) -> Iterator[tuple[Path, Schema]]:
-    """Keys of the config that the release still reads, but tells to replace."""
-    if not isinstance(data, dict):
-        return
-    for key, value in data.items():
-        sub = schema.get("properties", {}).get(key)
-        if sub is None or schema.get("x-unknown-keys") == "free":
-            continue
-        if sub.get("deprecated") and "x-removed" not in sub:
-            yield (*path, key), sub
-        else:
-            yield from deprecated_keys(value, sub, (*path, key))

@@ -7,7 +7,7 @@ from dslint.document import Path, dotted
 from dslint.expression import UNKNOWN, show
 from dslint.releases import number
 from dslint.report.escape import line_head, visible
-from dslint.schema import newest, unread_keys
+from dslint.schema import newest, walked
 from dslint.trainers import NAMES
 
 _ORIGIN = {
@@ -27,7 +27,7 @@ def show_config(config: Config) -> str:
         f"trainer {target.trainer} ({target.trainer_reason})"
     ]
     known = number(target.release) <= number(newest())  # a later one may read other keys
-    unread = set(unread_keys(config.data, config.schema)) if known else set()
+    unread = set(walked(config.data, config.schema).unread) if known else set()
     for path in config.leaves():
         value, origin = config.value(path), config.origin(path)
         if path[0] == "dslint" or (value is None and origin.kind == "default"):

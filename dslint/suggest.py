@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
 
 from dslint.document import Path
@@ -33,28 +34,36 @@ def distance(left: str, right: str, limit: int) -> int:
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
-    """The known name that `word` is most likely a misspelling of, or None.
+    """The known name that `word` is most likely a misspelling of, or None."""
+    return next(iter(near_ones(word, tuple(known))), None)
+
+
+@lru_cache(maxsize=1024)
+def near_ones(word: str, known: tuple[str, ...]) -> tuple[str, ...]:
+    """The known names that `word` may be a misspelling of, the most likely first.
 
     Near is one edit in five characters, at most three; case, dashes and underscores are free.
     """
     plain = _plain(word)
     limit = min(3, max(1, len(plain) // 5)) if len(plain) > 2 else 0
-    best: tuple[int, str] | None = None
+    found = []
     for name in known:
         other = _plain(name)
         d = 0 if other == plain else distance(plain, other, limit)
-        if d <= limit and (best is None or (d, name) < best):
-            best = (d, name)
-    return best[1] if best else None
+        if d <= limit:
+            found.append((d, name))
+    return tuple([name for _, name in sorted(found)])
 
 
-def alike(word: str, known: Iterable[str], alone: bool) -> str | None:
-    """The known name made of the same words, but for a few that one of the two has more, or None.
+@lru_cache(maxsize=1024)
+def alike(word: str, known: tuple[str, ...], alone: bool) -> tuple[str, ...]:
+    """The known names made of the same words, but for a few that one of the two has more, the best first.
 
     Words may be cut short: grad is gradient, comm is communication. `alone`: one word in common is enough.
+    The best says all the words, and little more.
     """
     words = _words(word)
-    best: tuple[bool, int, str] | None = None  # a name that says all the words, and little more, is the best
+    ranked = []
     for name in known:
         others = _words(name)
         more, fewer = (others, words) if len(others) >= len(words) else (words, others)
@@ -66,10 +75,9 @@ def alike(word: str, known: Iterable[str], alone: bool) -> str | None:
             left.remove(twin)
         else:
             enough = len(fewer) > 1 or (alone and len("".join(fewer)) > 4)
-            found = (len(others) < len(words), len(left), name)
-            if enough and len(left) <= _MORE_WORDS and (best is None or found < best):
-                best = found
-    return best[2] if best else None
+            if enough and len(left) <= _MORE_WORDS:
+                ranked.append((len(others) < len(words), len(left), name))
+    return tuple([name for _, _, name in sorted(ranked)])
 
 
 _MORE_WORDS = 2

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from dslint import schema as schemas
-from dslint.schema import certainly_valid, violations
+from dslint.schema import certainly_valid, violations, walked
 
 NEWEST = schemas.load(schemas.newest())
 VALIDATOR = Draft202012Validator(NEWEST)
@@ -52,7 +52,7 @@ def test_quick_check_and_jsonschema_agree_on_configs(seed: int) -> None:
         valid = VALIDATOR.is_valid(config)
         verdicts.add(valid)
         assert certainly_valid(config, NEWEST) == valid, config
-        assert bool(violations(config, NEWEST)) != valid, config
+        assert bool(violations(walked(config, NEWEST).suspects)) != valid, config
     assert verdicts == {True, False}
 
 
@@ -104,12 +104,21 @@ def test_what_is_certainly_valid_is_valid(schema: dict[str, Any], value: Any) ->
         assert Draft202012Validator(schema).is_valid(value)
 
 
+@given(SCHEMAS, VALUES)
+def test_what_no_walk_suspects_is_valid(schema: dict[str, Any], value: Any) -> None:
+    whole = {"properties": {"x": schema}}
+    for _ in range(2):  # the second walk knows what the first one found
+        if not walked({"x": value}, whole).suspects:
+            assert Draft202012Validator(whole).is_valid({"x": value})
+
+
 def test_an_unknown_keyword_is_never_certain() -> None:
     assert not certainly_valid(1, {"multipleOf": 1})
 
 
 def test_one_violation_a_place_and_the_type_counts_first() -> None:
-    found = violations({"zero_optimization": {"reduce_bucket_size": None, "stage": 9, "x": 1}}, NEWEST)
+    config = {"zero_optimization": {"reduce_bucket_size": None, "stage": 9, "x": 1}}
+    found = violations(walked(config, NEWEST).suspects)
     assert sorted((".".join(map(str, v.path)), v.keyword) for v in found) == [
         ("zero_optimization.reduce_bucket_size", "type"),
         ("zero_optimization.stage", found[[v.path[-1] for v in found].index("stage")].keyword),
