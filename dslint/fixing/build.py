@@ -8,7 +8,7 @@ from typing import Any
 
 from dslint.document import Document, plain
 from dslint.finding import Edit, Fix
-from dslint.fixing.changes import Change, Move, Remove, Rename, Set, carried_out, in_words, same
+from dslint.fixing.changes import Change, Move, Remove, Rename, Set, below, carried_out, homes, in_words, same
 from dslint.fixing.edits import Pieces, edited, touch
 from dslint.fixing.json_edits import Edits, JsonEditor
 
@@ -33,19 +33,19 @@ def fix_of(document: Document, changes: Sequence[Change], safe: bool, title: str
         held = holds(document, changes[0], edits) if edits and spend(document, 0) else False
         if edits and held is not None:
             return Fix(title or in_words(changes), safe, edits) if held else None
-    strict = _as_json(document, text)
-    try:
-        expected = carried_out(changes, plain(document.root) if strict is None else strict)
-    except (LookupError, TypeError):
-        return None
-    if strict is not None:
+    strict = not (document.problems or document.departures or is_yaml(document))
+    if strict:
         if not spend(document, len(text) // 10):  # json is quick
             return None
         at_once = _at_once(document, changes)
-        if at_once and (new := edited(text, at_once)) != text and same(_as_json(document, new), expected):
+        if at_once and _holds(document, changes, at_once):
             return Fix(title or in_words(changes), safe, at_once)
         if len(changes) == 1 and not isinstance(changes[0], Move):
             return None
+    try:
+        expected = carried_out(changes, json.loads(text) if strict else plain(document.root))
+    except (LookupError, TypeError):
+        return None
     pieces, now = Pieces(text), document
     for change in changes:
         if isinstance(change, Move):
@@ -59,7 +59,7 @@ def fix_of(document: Document, changes: Sequence[Change], safe: bool, title: str
         now = after
     if now.root is None or len(now.problems) > len(document.problems):
         return None
-    after = plain(now.root) if strict is None else _as_json(document, pieces.text)
+    after = _json(pieces.text) if strict else plain(now.root)
     if not same(after, expected):
         return None
     if pieces.text == text:
@@ -84,10 +84,35 @@ def _at_once(document: Document, changes: Sequence[Change]) -> tuple[Edit, ...]:
     return tuple(sorted(found, key=lambda edit: (edit.start, edit.end)))
 
 
-def _as_json(document: Document, text: str) -> Any:
-    """A text read by json, which is quick, where the document is strict JSON; else None."""
-    if document.problems or document.departures or is_yaml(document):
-        return None
+def _holds(document: Document, changes: tuple[Change, ...], edits: tuple[Edit, ...]) -> bool:
+    """Whether edits of strict JSON do what the changes say and nothing else.
+
+    Looked at in the innermost object that they all are in, for the rest of the text stays as it is.
+    """
+    assert document.root is not None
+    first, last = min(edit.start for edit in edits), max(edit.end for edit in edits)
+    paths = [home for change in changes for home in homes(change)]
+    node, depth = document.root, 0
+    for key, *others in zip(*paths, strict=False):
+        same_way = isinstance(key, str) and all(other == key for other in others)
+        member = node.member(key) if same_way else None
+        if member is None or member.node.kind != "object":
+            break
+        if not member.node.span.start < first <= last < member.node.span.end:
+            break
+        node, depth = member.node, depth + 1
+    start, end = node.span
+    old = document.text[start:end]
+    new = edited(old, [Edit(edit.start - start, edit.end - start, edit.text) for edit in edits])
+    try:
+        expected = carried_out(tuple([below(change, depth) for change in changes]), json.loads(old))
+    except (LookupError, TypeError):
+        return False
+    return new != old and same(_json(new), expected)
+
+
+def _json(text: str) -> Any:
+    """A text as json reads it; None where it does not."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

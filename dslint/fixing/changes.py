@@ -3,44 +3,38 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from dslint.document import Path
 
 
-@dataclass(frozen=True, slots=True)
-class Set:
+class Set(NamedTuple):
     """Give `path` a value; objects that are missing on the way are made."""
 
     path: Path
     value: Any
 
 
-@dataclass(frozen=True, slots=True)
-class Remove:
+class Remove(NamedTuple):
     """Take a key out of its object."""
 
     path: Path
 
 
-@dataclass(frozen=True, slots=True)
-class Drop:
+class Drop(NamedTuple):
     """Take out the pair whose key stands at `start`, one of several with that key; the config stays."""
 
     start: int
 
 
-@dataclass(frozen=True, slots=True)
-class Rename:
+class Rename(NamedTuple):
     """Give a key another name in the same object."""
 
     path: Path
     key: str
 
 
-@dataclass(frozen=True, slots=True)
-class Move:
+class Move(NamedTuple):
     """Put a value, as it is written, at another path; objects that are missing on the way are made."""
 
     path: Path
@@ -48,6 +42,22 @@ class Move:
 
 
 Change: TypeAlias = "Set | Remove | Drop | Rename | Move"
+
+
+def homes(change: Change) -> tuple[Path, ...]:
+    """The paths of the objects that a change is about."""
+    if isinstance(change, Drop):
+        return ((),)
+    return (change.path[:-1], change.to[:-1]) if isinstance(change, Move) else (change.path[:-1],)
+
+
+def below(change: Change, depth: int) -> Change:
+    """The change as seen from an object that many keys down all the paths it names."""
+    if isinstance(change, Drop) or not depth:
+        return change
+    if isinstance(change, Move):
+        return Move(change.path[depth:], change.to[depth:])
+    return change._replace(path=change.path[depth:])
 
 
 def carried_out(changes: tuple[Change, ...], data: Any) -> Any:

@@ -81,6 +81,9 @@ class JsonEditor:
 
     def _comma(self, start: int, end: int) -> int | None:
         """Where the comma between two things stands, comments passed over."""
+        if not self._commented(start, end):
+            at = self.text.find(",", start, end)
+            return None if at < 0 else at
         for at, char in self._code(start, end):
             if char == ",":
                 return at
@@ -100,6 +103,15 @@ class JsonEditor:
                 found.append((at, self.text[at]))
                 at += 1
         return found
+
+    def _commented(self, start: int, end: int) -> bool:
+        """Whether there may be a comment in a gap."""
+        gap = self.text[start:end]
+        return "/" in gap or "#" in gap
+
+    def _breaks(self, start: int, end: int) -> int | None:
+        """Where the first line end in a gap stands, comments passed over."""
+        return next((at for at, char in self._code(start, end) if char in "\r\n"), None)
 
     def _plain(self, start: int, end: int) -> bool:
         """Whether a gap holds no comment."""
@@ -183,15 +195,13 @@ class JsonEditor:
             return "\n" in text or "\r" in text
         last = node.members[-1]
         end, close = last.node.span.end, self._closing(node)
-        broken = any(char in "\r\n" for _, char in self._code(end, close)) or close == len(self.text)
+        broken = self._breaks(end, close) is not None or close == len(self.text)
         return style.first_on_line(self.text, last.key_span.start) and broken
 
     def _after_comments(self, start: int, close: int) -> int:
         """Where the line of the last value ends, comments behind it passed over."""
-        for at, char in self._code(start, close):
-            if char in "\r\n":
-                return at
-        return close
+        at = self._breaks(start, close)
+        return close if at is None else at
 
     def _unquoted(self, member: Member) -> bool:
         """Whether a value is text that runs to the end of its line."""

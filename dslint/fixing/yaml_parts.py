@@ -10,13 +10,12 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Callable
-from dataclasses import replace
 
 from dslint.document import Document, Member, Node, Span, plain
 from dslint.finding import Edit
 from dslint.fixing import style
 from dslint.fixing.build import spend
-from dslint.fixing.changes import Remove, Rename, Set, carried_out, same
+from dslint.fixing.changes import Remove, Rename, Set, below, carried_out, same
 from dslint.fixing.edits import edited
 from dslint.formats.yaml_reader import read_yaml
 
@@ -40,7 +39,7 @@ def holds(document: Document, change: Set | Remove | Rename, edits: tuple[Edit, 
         return None
     (start, end), members = found
     try:
-        here = replace(change, path=change.path[len(above) :])
+        here = below(change, len(above))
         expected = carried_out((here,), {member.key: plain(member.node) for member in members})
     except (LookupError, TypeError):
         return False
