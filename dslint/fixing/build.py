@@ -34,13 +34,13 @@ def fix_of(document: Document, changes: Sequence[Change], safe: bool, title: str
         if edits and held is not None:
             return Fix(title or in_words(changes), safe, edits) if held else None
     strict = not (document.problems or document.departures or is_yaml(document))
-    if strict:
+    if strict or _but_for_keys_set_twice(document):
         if not spend(document, len(text) // 10):  # json is quick
             return None
         at_once = _at_once(document, changes)
         if at_once and _holds(document, changes, at_once):
             return Fix(title or in_words(changes), safe, at_once)
-        if len(changes) == 1 and not isinstance(changes[0], Move):
+        if strict and len(changes) == 1 and not isinstance(changes[0], Move):
             return None
     try:
         expected = carried_out(changes, json.loads(text) if strict else plain(document.root))
@@ -87,7 +87,8 @@ def _at_once(document: Document, changes: Sequence[Change]) -> tuple[Edit, ...]:
 def _holds(document: Document, changes: tuple[Change, ...], edits: tuple[Edit, ...]) -> bool:
     """Whether edits of strict JSON do what the changes say and nothing else.
 
-    Looked at in the innermost object that they all are in, for the rest of the text stays as it is.
+    Looked at in the innermost object that they all are in, for the rest of the text stays as it is. False
+    where a key is set twice in there.
     """
     assert document.root is not None
     first, last = min(edit.start for edit in edits), max(edit.end for edit in edits)
@@ -105,18 +106,31 @@ def _holds(document: Document, changes: tuple[Change, ...], edits: tuple[Edit, .
     old = document.text[start:end]
     new = edited(old, [Edit(edit.start - start, edit.end - start, edit.text) for edit in edits])
     try:
-        expected = carried_out(tuple([below(change, depth) for change in changes]), json.loads(old))
+        expected = carried_out(tuple([below(change, depth) for change in changes]), _json(old))
     except (LookupError, TypeError):
         return False
     return new != old and same(_json(new), expected)
 
 
+def _but_for_keys_set_twice(document: Document) -> bool:
+    """Whether that is all that keeps a document from being strict JSON."""
+    met = (*document.problems, *document.departures)
+    return not is_yaml(document) and all(problem.rule in _TWICE for problem in met)
+
+
 def _json(text: str) -> Any:
-    """A text as json reads it; None where it does not."""
+    """A text as json reads it; None where it does not, or where a key is set twice."""
     try:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=_once)
     except (ValueError, RecursionError):
         return None
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key is set twice")
+    return found
 
 
 def spend(document: Document, size: int | None = None) -> bool:

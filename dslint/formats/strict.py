@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Sized
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from ..document import Document, Member, Node, Path, Problem, Scalar, Span, dotted, walk
+from ..document import Document, Member, Node, Path, Problem, Scalar, Span, dotted
 
 MAX_DEPTH: Final = 32
 """Levels. What is inside a value is passed over once for every level above it, which bounds the time."""
@@ -195,13 +195,30 @@ def _deep(text: str, data: Any) -> bool:
 
 
 def _set_again(document: Document, root: Node) -> list[SetAgain]:
-    found = []
-    for place in walk(root):
+    found: list[SetAgain] = []
+    stack: list[tuple[Path, Node]] = [((), root)]
+    while stack:
+        path, node = stack.pop()
         first: dict[str, int] = {}
-        for key, span, _ in place.node.members:
+        for key, span, value in node.members:
             if first.setdefault(key, span.start) != span.start:
-                found.append(SetAgain((*place.path, key), span, document.position(first[key])[0]))
+                found.append(SetAgain((*path, key), span, document.position(first[key])[0]))
+            if _repeats(value):
+                stack.append(((*path, key), value))
+        stack += [((*path, i), item) for i, item in enumerate(node.items) if _repeats(item)]
     return sorted(found, key=lambda again: again.span)
+
+
+def _repeats(node: Node) -> bool:
+    """Whether an object in a value has a key that is set twice."""
+    return isinstance(node, Unread) and _twice(node.data)
+
+
+def _twice(data: Any) -> bool:
+    if isinstance(data, _Twice):
+        return True
+    inside = data.values() if isinstance(data, dict) else data if isinstance(data, list) else ()
+    return any(map(_twice, inside))
 
 
 _JSON = scans()
