@@ -164,6 +164,8 @@ def walk(root: Node) -> Iterator[Place]:
     while stack:
         place = stack.pop()
         yield place
+        if place.node.kind not in ("object", "array"):
+            continue
         below = [Place((*place.path, m.key), m.node, m) for m in place.node.members]
         below += [Place((*place.path, i), node) for i, node in enumerate(place.node.items)]
         stack.extend(reversed(below))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Sized
+from functools import partial
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from ..document import Document, Member, Node, Path, Problem, Scalar, Span, dotted
@@ -29,6 +30,10 @@ _Place: TypeAlias = "tuple[re.Match[str], int]"
 """A part of an object or list, and where its value ends."""
 
 _KINDS = {str: "string", int: "number", float: "number", bool: "boolean", type(None): "null"}
+
+# Twice as fast as Span(start, end) and Member(key, span, node).
+_span: Callable[[tuple[int, int]], Span] = partial(tuple.__new__, Span)
+_member: Callable[[tuple[str, Span, Node]], Member] = partial(tuple.__new__, Member)
 
 _passed: Scan = json.JSONDecoder().raw_decode
 
@@ -85,12 +90,12 @@ class Unread(Node):
         return [member for member in map(self.member, self.data) if member is not None]
 
     def _member(self, key: str, value: Any, place: _Place) -> Member:
-        return Member(key, Span(*place[0].span(1)), self._node(value, place))
+        return _member((key, _span(place[0].span(1)), self._node(value, place)))
 
     def _node(self, value: Any, place: _Place) -> Unread:
         match, end = place
         if match.lastindex == _SCALAR:
-            return type(self)(_KINDS[type(value)], Span(match.start(_SCALAR), end), value, value, self.text)
+            return type(self)(_KINDS[type(value)], _span(match.span(_SCALAR)), value, value, self.text)
         kind = "array" if isinstance(value, list) else "object"
         return type(self)(kind, Span(match.end(), end), None, value, self.text)
 

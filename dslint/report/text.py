@@ -37,16 +37,19 @@ def render(reports: Sequence[FileReport], *, color: bool = False) -> str:
     """Every finding, then the closing line; nothing for no files."""
     if not reports:
         return ""
-    blocks = [_block(r.document, finding, color) for r in reports for finding in r.findings]
+    blocks = []
+    for report in reports:
+        name = line_head(visible(report.document.name))
+        blocks += [_block(report.document, name, finding, color) for finding in report.findings]
     blocks += sections(reports)
     return "\n".join([*blocks, fixable(reports) + _paint(summary(reports), _BOLD, color) + "\n"])
 
 
-def _block(document: Document, finding: Finding, color: bool) -> str:
+def _block(document: Document, name: str, finding: Finding, color: bool) -> str:
     """One finding with its frame, ending with a line end."""
     severity = _SEVERITY_COLORS[finding.severity]
     line, column = document.position(finding.start)
-    where = _paint(f"{line_head(visible(document.name))}:{line}:{column}", _BOLD, color)
+    where = _paint(f"{name}:{line}:{column}", _BOLD, color)
     what = _paint(f"{finding.severity}[{finding.code}]", severity, color)
     mark = " [*]" if finding.fix is not None and finding.fix.safe else ""
     head = [f"{where} {what} {visible(finding.name)}{mark}", f"  {line_head(visible(said(finding)))}"]
