@@ -82,12 +82,17 @@ def arguments() -> Parser:
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
+        add_help=False,
     )
-    p.add_argument(
+    # Groups with argparse's own titles: what is added to none makes it measure the terminal.
+    p.add_argument_group("positional arguments").add_argument(
         "paths",
         nargs="*",
         metavar="PATH",
         help="config files, directories to search, or - for standard input (default: search .)",
+    )
+    p.add_argument_group("options").add_argument(
+        "-h", "--help", action="help", help="show this help message and exit"
     )
     target = p.add_argument_group("what to judge for")
     target.add_argument(

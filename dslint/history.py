@@ -14,7 +14,7 @@ from typing import Any
 
 from dslint.expression import show
 from dslint.releases import number
-from dslint.schema import FOLDER
+from dslint.schema import table
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ def _value(value: Any) -> str:
 
 @lru_cache(maxsize=1)
 def _keys() -> dict[str, dict[str, Any]]:
-    data = json.loads((FOLDER / "history.json").read_text(encoding="utf-8"))
+    data = table("history.json")
     keys: dict[str, dict[str, Any]] = data["keys"]
     return keys
 

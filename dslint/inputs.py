@@ -7,7 +7,6 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from pathlib import Path
 
 from dslint.discover import SUFFIXES, YAML, below, is_config, tells_more
 from dslint.errors import UsageError
@@ -45,8 +44,8 @@ def gather(args: argparse.Namespace, settling: Settling) -> tuple[list[Input], l
                     raise UsageError(f"standard input: more than {MAX_BYTES:,} bytes, which no config has")
                 inputs.append((args.stdin_filename or "<stdin>", raw))
             elif os.path.isdir(path):
-                paths = (p for p in below(Path(path)) if readable(p) and not settling.leaves_out(str(p)))
-                found = ((str(p), head_of(p)) for p in paths)
+                paths = (p for p in below(path) if readable(p) and not settling.leaves_out(p))
+                found = ((p, head_of(p)) for p in paths)
                 configs = [(name, raw) for name, raw in found if is_config(name, raw)]
                 if not configs and args.paths and not args.filter:
                     raise UsageError(nothing_found([path]))
@@ -79,7 +78,7 @@ def related(args: argparse.Namespace, inputs: list[Input], settling: Settling) -
         except (OSError, ValueError) as error:
             raise UsageError(f"{args.hf_args}: {getattr(error, 'strerror', None) or error}") from None
     else:
-        paths = (path for folder in folders if inputs for path in below(Path(folder), STARTING))
+        paths = (path for folder in folders if inputs for path in below(folder, STARTING))
         jobs = plan(inputs, runs_among(heads(paths), [name for name, _ in inputs], look), look)
     return [
         (
@@ -112,25 +111,25 @@ def looking_below(folders: list[str]) -> Callable[[str], bytes | None]:
     return look
 
 
-def head_of(path: str | Path, limit: int = MAX_BYTES) -> bytes:
+def head_of(path: str, limit: int = MAX_BYTES) -> bytes:
     """The bytes of a file, of a huge one only as many as tell that it is no config."""
     with open(path, "rb") as file:
         head = file.read(_MOST)  # room for more takes longer to get than a config to read
         return head if len(head) < _MOST else head + file.read(limit - _MOST)
 
 
-def heads(paths: Iterable[Path]) -> Iterator[tuple[str, bytes]]:
+def heads(paths: Iterable[str]) -> Iterator[tuple[str, bytes]]:
     """Names and beginnings of files that may start a run; one that is gone meanwhile starts none."""
     for path in filter(readable, paths):
         try:
-            yield str(path), head_of(path, MAX_SCRIPT)
+            yield path, head_of(path, MAX_SCRIPT)
         except OSError:
             continue
 
 
-def readable(path: Path) -> bool:
+def readable(path: str) -> bool:
     """Whether a file found in a directory can be read; a broken link or a device is passed over."""
-    return path.is_file() and os.access(path, os.R_OK)
+    return os.path.isfile(path) and os.access(path, os.R_OK)
 
 
 def nothing_found(paths: list[str]) -> str:

@@ -8,7 +8,6 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from dslint.errors import UsageError
 from dslint.finding import FileReport
@@ -95,7 +94,8 @@ def write(stream: object, text: str | bytes) -> None:
 def save(name: str, text: str) -> bool:
     """Writes a file; True when it could not be written."""
     try:
-        Path(name).write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
+        with open(name, "w", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
+            file.write(text)
     except (OSError, ValueError) as error:
         complain(f"{name}: {getattr(error, 'strerror', None) or error}")
         return True

@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 from dslint.releases import Spec
 
 LOCKS = ("uv.lock", "poetry.lock", "pdm.lock", "Pipfile.lock")
 FILES = ("pyproject.toml", "requirements.txt", "environment.yml", "environment.yaml", "setup.cfg", "Pipfile")
 
-_LOCKED = re.compile(
-    r'^name = "deepspeed"\r?\nversion = "([0-9][0-9.]*)|"deepspeed": \{[^{}]*"version": "==([0-9][0-9.]*)',
-    re.MULTILINE,
+# Patterns are compiled where they are first used: most files say nothing of deepspeed.
+_LOCKED = (
+    r'(?m)^name = "deepspeed"\r?\nversion = "([0-9][0-9.]*)'
+    r'|"deepspeed": \{[^{}]*"version": "==([0-9][0-9.]*)'
 )
-_COMMENT = re.compile(r"(?:^|\s)#.*")
-_NAMED = re.compile(r"(?:^|[\s\"'\[(,:])deepspeed\s*(?:\[[^\]]*\])?(?![A-Za-z0-9_.\-\]])", re.IGNORECASE)
-_TAG = re.compile(r"/deepspeed(?:\.git)?(?:@v?|-)([0-9]+\.[0-9]+\.[0-9]+)", re.IGNORECASE)
+_COMMENT = r"(?:^|\s)#.*"
+_NAMED = r"(?i)(?:^|[\s\"'\[(,:])deepspeed\s*(?:\[[^\]]*\])?(?![A-Za-z0-9_.\-\]])"
+_TAG = r"(?i)/deepspeed(?:\.git)?(?:@v?|-)([0-9]+\.[0-9]+\.[0-9]+)"
 _DEMAND = r"(?:===?|~=|>=|<=|!=|>|<)\s*[0-9][0-9A-Za-z.*+]*"
-_PIP = re.compile(rf"\s*\(?({_DEMAND}(?:\s*,\s*{_DEMAND})*)")
-_CONDA = re.compile(r"\s*=\s*([0-9][0-9.*]*)")
-_TABLE = re.compile(r"""["']?\s*=\s*(?:\{.*?version\s*=\s*)?["']([^"']*)["']""")
-_PART = re.compile(r"\s*(===?|~=|>=|<=|!=|>|<|\^|~|)\s*([0-9]{1,6}(?:\.[0-9]{1,6}){0,3})(\.\*)?")
+_PIP = rf"\s*\(?({_DEMAND}(?:\s*,\s*{_DEMAND})*)"
+_CONDA = r"\s*=\s*([0-9][0-9.*]*)"
+_TABLE = r"""["']?\s*=\s*(?:\{.*?version\s*=\s*)?["']([^"']*)["']"""
+_PART = r"\s*(===?|~=|>=|<=|!=|>|<|\^|~|)\s*([0-9]{1,6}(?:\.[0-9]{1,6}){0,3})(\.\*)?"
 
 
-def asked_release(start: Path) -> tuple[str, str] | None:
+def asked_release(start: str) -> tuple[str, str] | None:
     """What the nearest repository file above `start` says of the release, and which file that is.
 
     A release where one is locked or pinned, a lock counting before a pin; else bounds such as
@@ -33,10 +34,10 @@ def asked_release(start: Path) -> tuple[str, str] | None:
     """
     for folder in _upward(start):
         for name in LOCKS:
-            match = _LOCKED.search(_text(folder / name))
-            if match:
+            text = _text(folder, name)
+            if text and (match := re.search(_LOCKED, text)):
                 return match.group(1) or match.group(2), f"locked in {name}"
-        asked = [(spec, name) for name in _names(folder) for spec in demands(_text(folder / name))]
+        asked = [(spec, name) for name in _names(folder) for spec in demands(_text(folder, name))]
         pinned = next(((spec, f"pinned in {name}") for spec, name in asked if spec[0].isdigit()), None)
         if pinned is not None or asked:
             return pinned or asked[0]
@@ -51,12 +52,12 @@ def demands(text: str) -> Iterator[str | Spec]:
     if "deepspeed" not in text.lower():
         return
     for line in text.splitlines():
-        line = _COMMENT.sub("", line)
-        tag = _TAG.search(line)
-        for named in [] if tag else _NAMED.finditer(line):
+        line = re.sub(_COMMENT, "", line)
+        tag = re.search(_TAG, line)
+        for named in [] if tag else re.finditer(_NAMED, line):
             rest = line[named.end() :]
-            form = _PIP.match(rest) or _CONDA.match(rest) or _TABLE.match(rest)
-            demand = _bounds(form.group(1), form.re is _CONDA) if form else ""
+            form = re.match(_PIP, rest) or re.match(_CONDA, rest) or re.match(_TABLE, rest)
+            demand = _bounds(form.group(1), form.re.pattern == _CONDA) if form else ""
             if demand:
                 yield demand
         if tag:
@@ -67,7 +68,7 @@ def _bounds(text: str, conda: bool) -> str | Spec:
     """A release or bounds for a version demand of pip, Poetry or conda; "" where it says nothing."""
     found: list[Spec] = []
     for part in text.split(","):
-        match = _PART.match(part)
+        match = re.match(_PART, part)
         if match is None:
             continue
         operator, release, star = match.groups()
@@ -94,23 +95,36 @@ def _within(release: str, kept: int) -> Spec:
     return f">={release}, <{'.'.join([*parts[:-1], str(int(parts[-1]) + 1)])}"
 
 
-def _upward(start: Path) -> Iterator[Path]:
+def _upward(start: str) -> Iterator[str]:
     """`start` and the folders above it, up to the root of its repository."""
-    for folder in (start, *start.parents):
+    folder, below = start, ""
+    while folder != below:
         yield folder
-        if (folder / ".git").exists():
+        if os.path.exists(os.path.join(folder, ".git")):
             return
+        folder, below = os.path.dirname(folder), folder
 
 
-def _names(folder: Path) -> list[str]:
+def _names(folder: str) -> list[str]:
     """The files of a folder that may name a release."""
-    found = [path for pattern in ("requirements*.txt", "requirements/*.txt") for path in folder.glob(pattern)]
-    others = sorted(path.relative_to(folder).as_posix() for path in found)
-    return list(dict.fromkeys([*FILES, *others]))
+    found = [name for name in _listed(folder) if name.startswith("requirements")]
+    found += [f"requirements/{name}" for name in _listed(os.path.join(folder, "requirements"))]
+    return list(dict.fromkeys([*FILES, *sorted(name for name in found if name.endswith(".txt"))]))
 
 
-def _text(path: Path) -> str:
+def _listed(folder: str) -> list[str]:
     try:
-        return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+        return os.listdir(folder)
+    except OSError:
+        return []
+
+
+def _text(folder: str, name: str) -> str:
+    path = os.path.join(folder, name)
+    try:
+        if not os.path.isfile(path):
+            return ""
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
     except OSError:
         return ""

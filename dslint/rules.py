@@ -8,10 +8,10 @@ Conditions are expression trees; what they judge are effective values and the fa
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path as FilePath
 from typing import Any
 
 from dslint.config import Config
@@ -23,7 +23,7 @@ from dslint.finding import Finding, Fix
 from dslint.releases import holds
 from dslint.values import ACCELERATE
 
-COMPILED = FilePath(__file__).with_name("rules.json")
+COMPILED = os.path.join(os.path.dirname(__file__), "rules.json")
 
 TARGET = ("release", "trainer", "gpus")
 """What rules may ask about the target, as target.gpus."""
@@ -75,11 +75,12 @@ def _about_accelerate(places: tuple[str, ...]) -> bool:
     return any(place.startswith(("accelerate.", "facts.accelerate_")) for place in places)
 
 
-def load(path: FilePath = COMPILED) -> list[Rule]:
+def load() -> list[Rule]:
     """The compiled rules, by code."""
     from dslint.conditions import HOLDS
 
-    rules = json.loads(path.read_text(encoding="utf-8"))
+    with open(COMPILED, encoding="utf-8") as file:
+        rules = json.load(file)
     return [from_data({**data, "holds": HOLDS.get(data["code"])}) for data in rules]
 
 

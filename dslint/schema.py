@@ -8,11 +8,11 @@ keywords the generated schemas use.
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
-from pathlib import Path as FilePath
 from typing import Any
 
 from dslint.document import Path
@@ -20,15 +20,22 @@ from dslint.releases import number
 
 Schema = dict[str, Any]
 
-_HERE = FilePath(__file__).parent
-FOLDER = _HERE / "schemas" if (_HERE / "schemas").is_dir() else _HERE.parent / "schemas"
+_HERE = os.path.dirname(__file__)
+_INSIDE = os.path.join(_HERE, "schemas")
+_FOLDER = _INSIDE if os.path.isdir(_INSIDE) else os.path.join(os.path.dirname(_HERE), "schemas")
 """Where the schemas are: inside an installed package, or beside it in a checkout."""
+
+
+def table(name: str) -> Any:
+    """A JSON file that lies with the schemas."""
+    with open(os.path.join(_FOLDER, name), encoding="utf-8") as file:
+        return json.load(file)
 
 
 @cache
 def index() -> dict[str, str]:
     """Release -> file name of its schema, oldest release first."""
-    releases: dict[str, str] = json.loads((FOLDER / "index.json").read_text(encoding="utf-8"))
+    releases: dict[str, str] = table("index.json")
     return dict(sorted(releases.items(), key=lambda pair: number(pair[0])))
 
 
@@ -46,7 +53,7 @@ def judged_as(release: str) -> str:
 @lru_cache(maxsize=8)
 def load(release: str) -> Schema:
     """The schema that judges a release."""
-    schema: Schema = json.loads((FOLDER / index()[judged_as(release)]).read_text(encoding="utf-8"))
+    schema: Schema = table(index()[judged_as(release)])
     return schema
 
 

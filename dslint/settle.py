@@ -11,7 +11,6 @@ import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from dslint import schema as schemas
@@ -209,7 +208,7 @@ def _target_releases(asked: str | None, where: str, isolated: bool) -> tuple[lis
     if asked is not None:
         return releases_of(asked, where), "given" if where.startswith("--") else where
     try:
-        named = None if isolated else asked_release(Path.cwd())
+        named = None if isolated else asked_release(os.getcwd())
     except FileNotFoundError:  # the current directory is gone
         named = None
     if named is not None and named[0][0].isdigit():

@@ -105,10 +105,10 @@ def test_a_nearer_file_counts_and_the_search_ends_at_the_repository(tmp_path: Pa
     inner.mkdir(parents=True)
     (tmp_path / "requirements.txt").write_text("deepspeed==0.10.0", encoding="utf-8")
     (tmp_path / "repo" / ".git").mkdir()
-    assert asked_release(inner) is None
+    assert asked_release(str(inner)) is None
     (tmp_path / "repo" / "requirements.txt").write_text("deepspeed==0.11.0", encoding="utf-8")
     (inner / "requirements.txt").write_text("deepspeed==0.12.0", encoding="utf-8")
-    assert asked_release(inner) == ("0.12.0", "pinned in requirements.txt")
+    assert asked_release(str(inner)) == ("0.12.0", "pinned in requirements.txt")
 
 
 # What is asked for on the command line
