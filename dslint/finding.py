@@ -64,8 +64,7 @@ def at_least(severity: str, threshold: str) -> bool:
     return threshold != "never" and SEVERITIES.index(severity) <= SEVERITIES.index(threshold)
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
+class Section(NamedTuple):
     """What was found out about a file besides findings: an estimate, a verification.
 
     `data` stands under `name` in the JSON report; `lines` are the same for people, unescaped.
@@ -76,8 +75,7 @@ class Section:
     lines: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Suppressed:
+class Suppressed(NamedTuple):
     """A finding that is not reported, and why: the file says so, or a baseline knows it."""
 
     finding: Finding

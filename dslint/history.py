@@ -6,19 +6,17 @@ Read from schemas/history.json, which schemas/history.py computes.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from dslint.expression import show
 from dslint.releases import number
 from dslint.schema import table
 
 
-@dataclass(frozen=True, slots=True)
-class Story:
+class Story(NamedTuple):
     """The history of one key. Releases name the first (or, of `until`, the last) in which it holds.
 
     `since` None: it was there in the first known release; `until` None: it is there in the newest.

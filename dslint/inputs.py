@@ -6,7 +6,6 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 
 from dslint.discover import SUFFIXES, YAML, below, is_config, tells_more
 from dslint.errors import UsageError
@@ -85,7 +84,7 @@ def related(args: argparse.Namespace, inputs: list[Input], settling: Settling) -
             job.name,
             job.raw,
             [
-                replace(settling.of(job.name).options, launch=launch, companion=job.companion)
+                settling.of(job.name).options._replace(launch=launch, companion=job.companion)
                 for launch in (job.launches or (None,))
             ],
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dslint.errors import UsageError
@@ -23,7 +22,7 @@ def judged(plan: Plan, raw: bytes, name: str, targets: Sequence[Options]) -> Fil
     if len(reports) > 1:
         first.findings = in_order(finding for report in reports for finding in report.findings)
         first.others = [report.target for report in reports[1:]]
-    each = [replace(target, release=release) for target in targets for release in plan.releases]
+    each = [target._replace(release=release) for target in targets for release in plan.releases]
     return settled(first, raw, each, plan.rules)
 
 

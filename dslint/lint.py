@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from dslint import schema as schemas
 from dslint.causes import one_each
@@ -31,8 +31,7 @@ WHOLE = frozenset({
 """Departures from JSON that leave no doubt what the file says, although a strict reader refuses it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(NamedTuple):
     """What to judge for and which rules to hear. `trainer` None: infer it from each file.
 
     `launch`, `companion` and `workload`: see Target.
@@ -122,12 +121,12 @@ def _doubted(
 ) -> list[Finding]:
     """Findings for a trainer that nothing tells: no error where the other one takes the file."""
     target = config.target
-    everything = replace(options, trainer=target.rival, select=(), ignore=())
+    everything = options._replace(trainer=target.rival, select=(), ignore=())
     book = _book(rules, everything)
     if document.problems or document.departures:
         other = _understood(document, everything)
     else:  # every trainer reads it alike, and mostly they stumble over the same
-        other = config.under(replace(target, trainer=target.rival, trainer_reason="given", rival=""))
+        other = config.under(target._replace(trainer=target.rival, trainer_reason="given", rival=""))
         codes = {finding.code for finding in findings if finding.severity == "error"}
         if any(judge([one for one in book.called(other) if one.rule.code in codes], other)):
             return findings
@@ -166,7 +165,7 @@ def lint_releases(
     latest: dict[tuple[str, str, int], Finding] = {}
     report = None
     for release in releases:
-        report = all_findings(raw, name, replace(options, release=release), rules)
+        report = all_findings(raw, name, options._replace(release=release), rules)
         for finding in report.findings:
             identity = (finding.code, finding.key, finding.start)
             seen.setdefault(identity, []).append(release)
@@ -176,7 +175,7 @@ def lint_releases(
         finding if len(seen[key]) == len(releases) else _of_some(finding, spans(seen[key], releases))
         for key, finding in latest.items()
     ]
-    target = replace(report.target, release=f"{releases[0]}..{releases[-1]}")
+    target = report.target._replace(release=f"{releases[0]}..{releases[-1]}")
     return FileReport(report.document, target, in_order(findings))
 
 
@@ -241,10 +240,10 @@ def configure(document: Document, options: Options) -> Config:
         trainer, reason, rival = infer(document, config.data, launch)
         if launch is not None and launch.trainer == "accelerate" and trainer == "hf":
             launch = replace(launch, complete=False)  # the arguments may be other than TrainingArguments
-            target = replace(target, launch=launch)
+            target = target._replace(launch=launch)
     if document.format == "accelerate" and trainer not in (*HF_LIKE, "accelerate"):
         trainer, reason = "accelerate", "an accelerate config file"
-    return config.under(replace(target, trainer=trainer, trainer_reason=reason, rival=rival))
+    return config.under(target._replace(trainer=trainer, trainer_reason=reason, rival=rival))
 
 
 def _findings(config: Config, book: _Book, errors: bool = False) -> Iterator[Finding]:

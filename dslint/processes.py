@@ -113,7 +113,7 @@ def _carried_out(step: Step[R], one: tuple[str, bytes]) -> R:
     document = report.document
     root = document.root and Node("object", Span(0, 0))
     report.document = replace(document, root=root, problems=[], departures=[], config=None, places={})
-    report.target = replace(report.target, launch=None, companion=None, workload=None)
+    report.target = report.target._replace(launch=None, companion=None, workload=None)
     return result
 
 

@@ -11,7 +11,7 @@ import stat
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from dslint.errors import UsageError
 from dslint.releases import number
@@ -25,8 +25,7 @@ TRAINERS = ("raw", "hf", "accelerate", "lightning", "llamafactory", "axolotl", "
 """Who hands the config to DeepSpeed; raw: the user's own script does."""
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(NamedTuple):
     """What a config is judged for.
 
     `gpus` counts processes, one GPU each; None: unknown, and rules that need it stay silent.
@@ -96,8 +95,7 @@ NAMES: Final = ("dslint.toml", "pyproject.toml")
 MAX_BYTES: Final = 1_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class FileSection:
+class FileSection(NamedTuple):
     """Settings for the files whose path, from the folder of the settings file, one of the globs means."""
 
     match: tuple[str, ...]

@@ -10,8 +10,8 @@ import argparse
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from dslint import schema as schemas
 from dslint.errors import UsageError
@@ -26,8 +26,7 @@ from dslint.settings import KEYS, Settings, nearest, read
 DEFAULTS: dict[str, Any] = {"fail_on": "error", "select": (), "ignore": (), "severity": {}, "rules": ()}
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(NamedTuple):
     """How one file is judged. `args` are the flags, filled from settings; `origins` says from where."""
 
     args: argparse.Namespace
@@ -121,7 +120,7 @@ class Settling:
             from dslint.memory.workload import workload
 
             try:
-                options = replace(options, workload=workload(vars(args)))
+                options = options._replace(workload=workload(vars(args)))
             except UsageError as error:
                 raise _blamed(error, origins) from None
         return Plan(args, options, releases, rules, origins)

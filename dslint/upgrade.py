@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 from dslint.config import Config
@@ -27,7 +26,7 @@ MOVED = "moved-default"
 
 def upgrade(raw: bytes, name: str, options: Options, rules: list[Rule], old: str) -> FileReport:
     """The report of moving one file from release `old` to `options.release`; it minds no suppression."""
-    before = all_findings(raw, name, replace(options, release=old), rules)
+    before = all_findings(raw, name, options._replace(release=old), rules)
     after = all_findings(raw, name, options, rules)
     known = {(finding.code, finding.key) for finding in before.findings}
     findings = [
@@ -36,9 +35,9 @@ def upgrade(raw: bytes, name: str, options: Options, rules: list[Rule], old: str
         if (finding.code, finding.key) not in known and finding.severity != "info"
     ]
     rule = next(rule for rule in rules if rule.name == MOVED)
-    new_config, old_config = prepare(raw, name, options), prepare(raw, name, replace(options, release=old))
+    new_config, old_config = prepare(raw, name, options), prepare(raw, name, options._replace(release=old))
     findings += moved_defaults(rule, old_config, new_config)
-    target = replace(after.target, release_reason=f"upgrade from {old}")
+    target = after.target._replace(release_reason=f"upgrade from {old}")
     return FileReport(after.document, target, in_order(findings))
 
 

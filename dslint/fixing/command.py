@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from dslint.finding import FileReport, Section
@@ -90,7 +90,7 @@ def fixed(settling: Settling, one: Work) -> Outcome:
     """One file fixed. Errors of rules that are not heard count, too: no fix may bring one."""
     name, raw, targets = one
     silent = any(target.select or target.ignore for target in targets)
-    every = [replace(target, select=(), ignore=()) for target in targets]
+    every = [target._replace(select=(), ignore=()) for target in targets]
     return fix_text(
         raw,
         lambda text: report_of(settling, (name, text, targets)),

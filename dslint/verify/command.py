@@ -87,7 +87,7 @@ def verify(
     reports: list[FileReport] = []
     cannot: list[str] = []
     for name, raw, targets in work:
-        runs.options = replace(targets[0], gpus=request.place.ranks)
+        runs.options = targets[0]._replace(gpus=request.place.ranks)
         verified = runs.one(raw, name)
         reports.append(verified.report)
         cannot += [verified.cannot] if verified.cannot else []
@@ -339,7 +339,7 @@ class Runs:
     def _filled_config(self, data: Mapping[str, Any], report: FileReport) -> Config:
         """The effective config of what was trained, where nothing is left to a trainer."""
         raw = json.dumps(finite(data)).encode()
-        options = replace(self.options, trainer="raw")
+        options = self.options._replace(trainer="raw")
         return configure(read_bytes(raw, report.document.name), options)
 
     def _forecast(self, config: Config, plan: Plan) -> Forecast | None:
