@@ -17,6 +17,21 @@ from dslint.values import ACCELERATE, Origin, Schema, Values, properties, subsch
 _OFFLOADING = ("cpu", "nvme")
 
 
+def root_of(document: Document) -> Node | None:
+    """The DeepSpeed config in a document; None where there is none."""
+    if document.config is not None:
+        return document.config
+    place = document.find(document.base)
+    return None if place is None else place.node
+
+
+def data_of(document: Document) -> dict[str, Any]:
+    """The DeepSpeed config in a document as plain data; empty where it is no object."""
+    root = root_of(document)
+    data = plain(root) if root is not None else {}
+    return data if isinstance(data, dict) else {}
+
+
 class Config:
     """The effective config of one document for one target.
 
@@ -32,10 +47,8 @@ class Config:
         self.schema = schema
         self.target = target
         self.base: Path = document.base
-        place = document.find(self.base)
-        self.root: Node | None = document.config or (place.node if place is not None else None)
-        data = plain(self.root) if self.root is not None else {}
-        self.data: dict[str, Any] = data if isinstance(data, dict) else {}
+        self.root = root_of(document)
+        self.data = data_of(document)
         self.given: dict[Path, Any] = {(): self.data}
         self._spelled: dict[Path, Path] = {}
         self._list_given()

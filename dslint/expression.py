@@ -222,7 +222,17 @@ Condition: TypeAlias = "Callable[[Scope], Any]"
 
 def evaluate(tree: Tree, scope: Scope) -> Any:
     """The value of a tree in a scope; UNKNOWN when it depends on something unknown. Never raises."""
-    return ready(tree)(scope)
+    known = _READY.get(id(tree))
+    if known is None or known[0] is not tree:
+        if len(_READY) >= _MANY:
+            _READY.clear()
+        known = _READY[id(tree)] = (tree, ready(tree))
+    return known[1](scope)
+
+
+_MANY = 4096
+_READY: dict[int, tuple[Tree, Condition]] = {}
+"""By identity of a tree, which is kept beside its function so that no other takes its place."""
 
 
 def ready(tree: Tree) -> Condition:

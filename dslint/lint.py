@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dslint import schema as schemas
 from dslint.causes import one_each
-from dslint.config import Config
+from dslint.config import Config, data_of
 from dslint.document import Document, Problem, dotted
 from dslint.finding import SEVERITIES, FileReport, Finding
 from dslint.formats import read_bytes
@@ -232,18 +232,18 @@ def configure(document: Document, options: Options) -> Config:
         launch = launch_of(document)
     if gpus is None and launch is not None:
         gpus = launch.processes
-    target = Target(options.release, "raw", gpus, options.release_reason, launch=launch,
-                    companion=options.companion, workload=options.workload)  # fmt: skip
-    config = Config(document, schema, target)
     trainer, reason, rival = (options.trainer or "raw", "given", "")
     if options.trainer is None:
-        trainer, reason, rival = infer(document, config.data, launch)
+        trainer, reason, rival = infer(document, data_of(document), launch)
         if launch is not None and launch.trainer == "accelerate" and trainer == "hf":
             launch = replace(launch, complete=False)  # the arguments may be other than TrainingArguments
-            target = target._replace(launch=launch)
     if document.format == "accelerate" and trainer not in (*HF_LIKE, "accelerate"):
         trainer, reason = "accelerate", "an accelerate config file"
-    return config.under(target._replace(trainer=trainer, trainer_reason=reason, rival=rival))
+    target = Target(
+        options.release, trainer, gpus, options.release_reason, reason, launch,
+        options.companion, options.workload, rival,
+    )  # fmt: skip
+    return Config(document, schema, target)
 
 
 def _findings(config: Config, book: _Book, errors: bool = False) -> Iterator[Finding]:

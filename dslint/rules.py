@@ -218,7 +218,7 @@ def judge(rules: Iterable[ReadyRule], config: Config) -> Iterator[Finding]:
     scope = Scope(config, facts)
     values, given = config.values, config.given
     for one in rules:
-        for item in one.places(config, facts):
+        for item in one.places(config, facts) if one.rule.each else one.items:
             if one.holds(values, facts, given, item, scope):
                 scope.item = item
                 yield _finding(one.rule, config, item.path, scope)
@@ -251,5 +251,5 @@ def emit(
 
 def render(template: Tree, scope: Scope) -> str:
     """A message with its placeholders filled."""
-    shown = (part if isinstance(part, str) else show(evaluate(part, scope)) for part in template)
-    return "".join(text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 3]}..." for text in shown)
+    shown = [part if isinstance(part, str) else show(evaluate(part, scope)) for part in template]
+    return "".join([text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 3]}..." for text in shown])

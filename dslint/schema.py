@@ -74,7 +74,11 @@ class _Part:
 
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
-        self.checks = [(check, about) for check, about in _checks(schema) if check is not _properties]
+        self.checks = [
+            (check, about)
+            for check, about in _checks(schema)
+            if check is not _properties and not (check is _additional and about is True)
+        ]
         self.surely = _certain_types(schema)  # every value of these types is valid
         self.sure: set[tuple[type, Any]] = set()  # scalars that were found to be valid
         self.known = _KnownKeys(schema)
@@ -316,8 +320,8 @@ def _additional(data: Any, value: Any, schema: Schema) -> bool:
         return True
     if value is False:
         return set(data) <= set(schema.get("properties", ()))
-    known = schema.get("properties", {})
-    return all(certainly_valid(item, value) for key, item in data.items() if key not in known)
+    unknown = data.keys() - schema.get("properties", {}).keys()
+    return all(certainly_valid(data[key], value) for key in unknown)
 
 
 _EXACT = {"const", "enum", "type"}

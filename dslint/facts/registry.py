@@ -7,21 +7,20 @@ names under `each`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from dslint.config import Config
 from dslint.document import Path
 from dslint.expression import UNKNOWN
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(NamedTuple):
     """A place that a rule speaks about, with values for its condition and message (`this.<name>`)."""
 
     path: Path
-    values: dict[str, Any] = field(default_factory=dict)
+    values: Mapping[str, Any] = MappingProxyType({})
 
 
 Compute = Callable[[Config], Any]

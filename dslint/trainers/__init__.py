@@ -150,7 +150,9 @@ def infer(document: Document, data: dict[str, Any], launch: Launch | None = None
         if launch is not None and launch.trainer in HF_LIKE:
             return launch.trainer, f"as {launch.name} starts it", ""
         return "accelerate", "an accelerate config file", ""
-    filled = [key for key in HF_FILLS if at(data, key) == "auto"] if "auto" in document.text else []
+    filled = (
+        [key for key, path in _FILLED.items() if at(data, path) == "auto"] if "auto" in document.text else []
+    )
     telling = next((key for key in filled if key not in DROPPED), None)
     if launch is not None:
         only = next((key for key in filled if key not in ACCELERATE_FILLS), None)
@@ -165,8 +167,11 @@ def infer(document: Document, data: dict[str, Any], launch: Launch | None = None
     return "raw", "no value is left to a trainer", "hf"
 
 
-def at(data: Any, path: str) -> Any:
-    """The value of plain data at a dotted path, None where there is none."""
-    for key in path.split("."):
+_FILLED: dict[str, Path] = {key: tuple(key.split(".")) for key in HF_FILLS}
+
+
+def at(data: Any, path: Path) -> Any:
+    """The value of plain data at a path, None where there is none."""
+    for key in path:
         data = data.get(key) if isinstance(data, dict) else None
     return data
