@@ -6,6 +6,7 @@ name `prefetch_bucket_size`), whatever spelling the file has.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import copy
 from typing import Any
 
@@ -39,7 +40,7 @@ class Config:
     the document. `given` has every path that the file gives, in the file's and in canonical spelling,
     with the value as the file has it; of an accelerate file also its own keys, below ACCELERATE. Keys
     that only other releases read are not there: they are as if absent, and a rule about them is silent.
-    `values` has the effective values.
+    `values` has the effective values, `known` what was computed from all this, by whom.
     """
 
     def __init__(self, document: Document, schema: Schema, target: Target) -> None:
@@ -53,11 +54,12 @@ class Config:
         self._spelled: dict[Path, Path] = {}
         self._list_given()
         self.values = Values(schema, target, self.given)
+        self.known: dict[Callable[[Config], Any], Any] = {}
 
     def under(self, target: Target) -> Config:
         """The same config for another target of the same release."""
         other = copy(self)
-        other.target, other.values = target, Values(self.schema, target, self.given)
+        other.target, other.values, other.known = target, Values(self.schema, target, self.given), {}
         return other
 
     # Where things stand in the file

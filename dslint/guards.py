@@ -59,7 +59,7 @@ class _Empty(Config):
         self.schema, self.target = config.schema, config.target
         self.given = self._asked = _Asked()
         self.values = Values(config.schema, config.target, self._asked)
-        self._spelled = {}
+        self._spelled, self.known = {}, {}
         self.opaque = False
 
     def __getattr__(self, name: str) -> Any:

@@ -9,13 +9,14 @@ from typing import Any
 
 from dslint.config import Config
 from dslint.document import Document, Path
-from dslint.facts.registry import Item, fact
+from dslint.facts.registry import Item, fact, once
 from dslint.trainers import HF_LIKE
 from dslint.values import ACCELERATE
 
 BLOCK = "deepspeed_config"
 
 
+@once
 def _data(config: Config) -> dict[str, Any]:
     data = config.accelerate(())
     return data if isinstance(data, dict) else {}

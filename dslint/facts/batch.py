@@ -13,7 +13,7 @@ from typing import Any
 
 from dslint.config import Config
 from dslint.expression import UNKNOWN
-from dslint.facts.registry import Item, fact
+from dslint.facts.registry import Item, fact, once
 
 TRAIN = ("train_batch_size",)
 MICRO = ("train_micro_batch_size_per_gpu",)
@@ -58,6 +58,7 @@ def resolve(given: Batch, ranks: Any) -> Batch:
     return Batch(None, None, steps)
 
 
+@once
 def _given(config: Config) -> Batch | None:
     """The numbers of the file and of its trainer; None when one is unknown or not a number."""
     values = []

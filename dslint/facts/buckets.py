@@ -11,7 +11,7 @@ from typing import Any
 from dslint.config import Config
 from dslint.expression import UNKNOWN
 from dslint.facts.precision import BYTES, dtype_bytes
-from dslint.facts.registry import fact
+from dslint.facts.registry import fact, once
 from dslint.facts.zero import ZERO, bf16_optimizer
 
 RACES = (
@@ -31,6 +31,7 @@ def race_mended(stage: int, release: tuple[int, ...]) -> tuple[int, ...] | None:
     return next((end for start, end, stages in RACES if start <= release < end and stage in stages), None)
 
 
+@once
 def _bucket(config: Config) -> tuple[Any, Any, int] | None:
     """Elements, bytes of one element and number of the reduction buffers; None when unknown or not read."""
     stage, elements = config.value((ZERO, "stage")), config.value(BUCKET)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from dslint.config import Config
 from dslint.expression import UNKNOWN
-from dslint.facts.registry import fact
+from dslint.facts.registry import fact, once
 from dslint.facts.zero import ZERO
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ BF16_FAMILIES = ("t5", "mt5")
 """Models that were trained in bf16, whatever type their weights are published in."""
 
 
+@once
 def _load(config: Config) -> Workload | None:
     """The workload where it says enough to judge memory by."""
     load = config.target.workload
@@ -43,16 +44,19 @@ def _load(config: Config) -> Workload | None:
     return load
 
 
+@once
 def _least(config: Config) -> Estimate | None:
     """What the run needs at the very least; None where model, card or GPUs are unknown."""
     return _cached(config, "least")
 
 
+@once
 def _usual(config: Config) -> Estimate | None:
     """What the run needs; None unless sequence length and micro batch are known as well."""
     return _cached(config, "usual")
 
 
+@once
 def _most(config: Config) -> Estimate | None:
     """The same with everything against it that is not said: no checkpointing."""
     return _cached(config, "most")
@@ -248,6 +252,7 @@ def logits_need(config: Config) -> Any:
     )
 
 
+@once
 def _faster(config: Config) -> tuple[float, Job] | None:
     """A lower stage that fits for certain, and how many times as fast it is estimated to be."""
     estimate = _most(config)
@@ -308,6 +313,7 @@ def lower_stage_number(config: Config) -> Any:
     return UNKNOWN if found is None else found[1].stage
 
 
+@once
 def _whole_weights(config: Config) -> float | None:
     """Bytes of the undivided weights of a run that trains adapters at stage 3; None for any other run, and
     where enough is known to compare stages by their speed."""
@@ -437,6 +443,7 @@ def trained_parameters(config: Config) -> Any:
     return UNKNOWN if trained is None else count(trained)
 
 
+@once
 def _trained(config: Config) -> int | None:
     load = config.target.workload
     if load is None or load.shape is None:

@@ -13,9 +13,8 @@ from typing import Any
 
 from dslint.config import Config
 from dslint.expression import UNKNOWN
-from dslint.facts.registry import Item, fact
+from dslint.facts.registry import Item, fact, once
 from dslint.suggest import nearest
-from dslint.values import schema_at
 
 SECTION = ("optimizer",)
 TYPE = ("optimizer", "type")
@@ -113,7 +112,7 @@ def stopped(config: Config, value: Any) -> bool:
 
 def annotation(config: Config, section: tuple[str, ...], name: str) -> Any:
     """An annotation of a section's schema, or UNKNOWN where the release has none."""
-    return schema_at(config.schema, section).get(name, UNKNOWN)
+    return config.values.keys_of[section].schema.get(name, UNKNOWN)
 
 
 def parameters(config: Config) -> dict[str, Any]:
@@ -207,6 +206,7 @@ def _variant(config: Config, name: str) -> tuple[Any, Any]:
     return entry.get("classes", {}).get(variant, UNKNOWN), entry[variant]
 
 
+@once
 def _strange(config: Config) -> Any:
     """Parameters the class does not take, as Items with `key`, `kind` and `cure`."""
     name = optimizer_name(config)
@@ -250,6 +250,7 @@ def optimizer_crashing_values(config: Config) -> Any:
     return [item for phase, item in _bad_values(config) if phase == "step"]
 
 
+@once
 def _bad_values(config: Config) -> list[tuple[str, Item]]:
     name = optimizer_name(config)
     if name is UNKNOWN or name is None:

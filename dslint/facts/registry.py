@@ -8,8 +8,9 @@ names under `each`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import wraps
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from dslint.config import Config
 from dslint.document import Path
@@ -23,14 +24,30 @@ class Item(NamedTuple):
     values: Mapping[str, Any] = MappingProxyType({})
 
 
+T = TypeVar("T")
+
 Compute = Callable[[Config], Any]
 REGISTRY: dict[str, Compute] = {}
 
 
+def once(compute: Callable[[Config], T]) -> Callable[[Config], T]:
+    """Makes a function of a config that is computed once for each config: facts ask for one another."""
+
+    @wraps(compute)
+    def known(config: Config) -> T:
+        try:
+            found: T = config.known[compute]
+        except KeyError:
+            found = config.known[compute] = compute(config)
+        return found
+
+    return known
+
+
 def fact(compute: Compute) -> Compute:
     """Registers a function as the fact of its name."""
-    REGISTRY[compute.__name__] = compute
-    return compute
+    known = REGISTRY[compute.__name__] = once(compute)
+    return known
 
 
 class Facts(dict[str, Any]):

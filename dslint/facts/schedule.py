@@ -20,7 +20,7 @@ from dslint.facts.optimizer import (
     stopped,
 )
 from dslint.facts.precision import precision
-from dslint.facts.registry import Item, fact
+from dslint.facts.registry import Item, fact, once
 from dslint.suggest import nearest
 
 SECTION = ("scheduler",)
@@ -96,6 +96,7 @@ def scheduler_params_missing(config: Config) -> Any:
     return not isinstance(config.written(PARAMS), dict)
 
 
+@once
 def _signature(config: Config) -> Any:
     """{"params": {name: default}, "required": [name]} of DeepSpeed's own scheduler; UNKNOWN for others."""
     kind, own = scheduler_type(config), annotation(config, SECTION, "x-schedulers")
@@ -144,6 +145,7 @@ def scheduler_crashing_values(config: Config) -> Any:
     return [item for phase, item in _bad_values(config) if phase == "step"]
 
 
+@once
 def _bad_values(config: Config) -> list[tuple[str, Item]]:
     signature = _signature(config)
     if signature is UNKNOWN:

@@ -121,7 +121,7 @@ def _but_for_keys_set_twice(document: Document) -> bool:
 def _json(text: str) -> Any:
     """A text as json reads it; None where it does not, or where a key is set twice."""
     try:
-        return json.loads(text, object_pairs_hook=_once)
+        return _EACH_ONCE.decode(text)
     except (ValueError, RecursionError):
         return None
 
@@ -131,6 +131,9 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         raise ValueError("a key is set twice")
     return found
+
+
+_EACH_ONCE = json.JSONDecoder(object_pairs_hook=_once)
 
 
 def spend(document: Document, size: int | None = None) -> bool:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 from typing import Any, NamedTuple, TypeAlias
 
-from dslint.document import Path
+from dslint.document import Path, dotted
+from dslint.expression import show
 
 
 class Set(NamedTuple):
@@ -125,9 +126,6 @@ def in_words(changes: tuple[Change, ...]) -> str:
 
 
 def _words(change: Change) -> str:
-    from dslint.document import dotted
-    from dslint.expression import show
-
     if isinstance(change, Set):
         value = f'"{change.value}"' if isinstance(change.value, str) else show(change.value)
         return f"set {dotted(change.path)} to {value}"
