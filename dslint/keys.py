@@ -39,9 +39,12 @@ def check(config: Config, rules: Rules, judged_exactly: bool, errors: bool = Fal
     may simply be new, and is not reported.
     """
     found = walked(config.data, config.schema)
-    for violation in violations(found.suspects):
-        if violation.value == "auto" and config.target.trainer in (*HF_LIKE, "accelerate"):
-            continue  # filled, or found to be left over by a rule about the trainer
+    # filled, or found to be left over by a rule about the trainer
+    passed = "auto" if config.target.trainer in (*HF_LIKE, "accelerate") else None
+    suspects = [suspect for suspect in found.suspects if passed is None or suspect[1] != passed]
+    for violation in violations(suspects):
+        if passed is not None and violation.value == passed:
+            continue
         if violation.value is None and looks_into(config.target.trainer, violation.path, config.has):
             continue  # refused before DeepSpeed sees it, as another rule says
         if violation.keyword == "additionalProperties":

@@ -7,7 +7,7 @@ names under `each`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import wraps
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
@@ -48,6 +48,26 @@ def fact(compute: Compute) -> Compute:
     """Registers a function as the fact of its name."""
     known = REGISTRY[compute.__name__] = once(compute)
     return known
+
+
+@once
+def texts(config: Config) -> list[tuple[Path, str]]:
+    """Every value of the config that is text, where it stands. Lists are not entered."""
+    return list(_texts(config.data, ()))
+
+
+def _texts(section: dict[str, Any], path: Path) -> Iterator[tuple[Path, str]]:
+    for key, value in section.items():
+        if isinstance(value, str):
+            yield (*path, key), value
+        elif isinstance(value, dict):
+            yield from _texts(value, (*path, key))
+
+
+@once
+def autos(config: Config) -> list[Path]:
+    """Where the config says "auto"."""
+    return [path for path, value in texts(config) if value == "auto"]
 
 
 class Facts(dict[str, Any]):

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from dslint.config import Config
 from dslint.document import Path, dotted
 from dslint.expression import UNKNOWN
 from dslint.facts.optimizer import described, stopped
-from dslint.facts.registry import Item, fact
-from dslint.values import properties, schema_at
+from dslint.facts.registry import Item, autos, fact, once, texts
+from dslint.values import schema_at
 
 FALSE_WORDS = ("false", "no", "off", "0", "none", "null", "f", "n")
 
@@ -168,7 +167,7 @@ def _is_text(config: Config, path: Path) -> bool:
 def dropped_autos(config: Config) -> Any:
     """Keys with "auto" that nobody fills and DeepSpeed drops, as Items with `key`, `used` and `effect`."""
     found = []
-    for path in _autos(config.data, ()):
+    for path in autos(config):
         if config.written(path) != "auto" or not schema_at(config.schema, path):
             continue  # another spelling beside it counts
         default = config.value(path)
@@ -182,8 +181,7 @@ def dropped_autos(config: Config) -> Any:
 @fact
 def quoted_switches(config: Config) -> Any:
     """Switches of unchecked sections given as text that says no, which counts as true."""
-    texts = _texts(config, config.data, config.schema, ())
-    found = [(path, value) for path, value in texts if value.strip().lower() in FALSE_WORDS]
+    found = [(path, value) for path, value in _switches(config) if value.strip().lower() in FALSE_WORDS]
     told = {problem.path for problem in config.document.departures} if found else set()
     return [
         Item(path, {"key": dotted(path), "text": value})
@@ -195,34 +193,20 @@ def quoted_switches(config: Config) -> Any:
 @fact
 def autos_kept(config: Config) -> Any:
     """Switches of unchecked sections given as "auto", which nobody fills and which counts as true."""
-    return [
-        Item(path, {"key": dotted(path)})
-        for path, value in _texts(config, config.data, config.schema, ())
-        if value == "auto"
-    ]
+    return [Item(path, {"key": dotted(path)}) for path, value in _switches(config) if value == "auto"]
 
 
-def _autos(section: dict[str, Any], path: Path) -> Iterator[Path]:
-    for key, value in section.items():
-        if value == "auto":
-            yield (*path, key)
-        elif isinstance(value, dict):
-            yield from _autos(value, (*path, key))
-
-
-def _texts(config: Config, section: Any, schema: Any, path: Path) -> Iterator[tuple[Path, str]]:
+@once
+def _switches(config: Config) -> list[tuple[Path, str]]:
     """Texts where a section that converts nothing has a switch."""
-    converts = schema.get("x-auto") == "dropped"
-    keys = properties(schema)
-    for key, value in section.items():
-        if not isinstance(value, (str, dict)) or key not in keys or "x-removed" in keys[key]:
+    found = []
+    for path, value in texts(config):
+        key = config.values.keys_of[path]
+        if key.converted or key.schema.get("x-type") != "boolean" or "x-removed" in key.schema:
             continue
-        known = keys[key]
-        if isinstance(value, dict):
-            yield from _texts(config, value, known, (*path, key))
-        elif not converts and known.get("x-type") == "boolean":
-            if _reaches(known) and config.origin((*path, key)).kind != "filled":
-                yield (*path, key), value
+        if _reaches(key.schema) and config.origin(path).kind != "filled":
+            found.append((path, value))
+    return found
 
 
 def _reaches(known: Any) -> bool:

@@ -14,8 +14,8 @@ from typing import Any
 from dslint.config import Config
 from dslint.document import Path, dotted
 from dslint.expression import UNKNOWN
-from dslint.facts.registry import Item, fact
-from dslint.trainers import HF_FILLS, HF_LIKE, NAMES, fills, looks_into
+from dslint.facts.registry import Item, autos, fact, once
+from dslint.trainers import HF_FILLS, HF_LIKE, NAMES, at, fills, looks_into
 
 _WALKED = (
     "optimizer",
@@ -50,19 +50,8 @@ def auto_left(config: Config) -> Any:
     if config.target.trainer not in (*HF_LIKE, "accelerate") or config.document.config is not None:
         return []
     return [
-        Item(path, {"key": dotted(path), "end": _end(path)})
-        for path in _auto(config.data, ())
-        if _left(config, path)
+        Item(path, {"key": dotted(path), "end": _end(path)}) for path in autos(config) if _left(config, path)
     ]
-
-
-def _auto(section: Any, path: Path) -> Iterator[Path]:
-    """Paths whose value is the string auto. Lists are not entered, as accelerate does not enter them."""
-    for key, value in section.items():
-        if isinstance(value, dict):
-            yield from _auto(value, (*path, key))
-        elif value == "auto":
-            yield (*path, key)
 
 
 def _left(config: Config, path: Path) -> bool:
@@ -82,21 +71,22 @@ def _end(path: Path) -> str:
     return f"accelerator.prepare raises ValueError (`{dotted(path)}` not found in kwargs)"
 
 
-def compared(config: Config) -> Iterator[tuple[Any, Any]]:
+@once
+def compared(config: Config) -> list[tuple[Any, Any]]:
     """The keys that HF Trainer compares with its arguments and that the file gives: (what, value)."""
     from dslint.trainers.values import COMPARED
 
-    if config.target.trainer not in HF_LIKE:
-        return
-    for what in COMPARED:
-        value = _raw(config.data, what.path)
+    found: list[tuple[Any, Any]] = []
+    for what in COMPARED if config.target.trainer in HF_LIKE else ():
+        value = at(config.data, what.path)
         if (
             value is None
             or value == "auto"
             or (config.document.config is not None and _asked(config, what.path))
         ):
             continue
-        yield what, value
+        found.append((what, value))
+    return found
 
 
 def _asked(config: Config, path: Path) -> bool:
@@ -104,12 +94,6 @@ def _asked(config: Config, path: Path) -> bool:
     launch = config.target.launch
     flags = [launch.likely(name) if launch is not None else UNKNOWN for name in ("fp16", "bf16")]
     return path[-1] == "enabled" and (config.value(path) is not True or flags != [False, False])
-
-
-def _raw(data: Any, path: Path) -> Any:
-    for key in path:
-        data = data.get(key) if isinstance(data, dict) else None
-    return data
 
 
 def _never(config: Config, path: Path, value: Any) -> bool:
@@ -212,7 +196,7 @@ def hf_fixed(config: Config) -> Any:
     from dslint.launch import STABLE
     from dslint.trainers.values import computed
 
-    given = list(compared(config))
+    given = compared(config)
     on = any(what.path in (("fp16", "enabled"), ("bf16", "enabled")) and value == 1 for what, value in given)
     found = []
     for what, value in given:
@@ -366,7 +350,7 @@ def precision_contradictions(config: Config) -> Any:
     if asked is None:
         return []
     other = "bf16" if asked[0] == "fp16" else "fp16"
-    value = _raw(config.data, (other, "enabled"))
+    value = at(config.data, (other, "enabled"))
     if str(value).lower() != "true":
         return []
     return [Item((other, "enabled"), {"key": f"{other}.enabled", "asked": asked[0], "where": asked[1]})]
@@ -379,7 +363,7 @@ def precision_denials(config: Config) -> Any:
     if asked is None:
         return []
     section = "fp16" if asked[0] == "fp16" else "bf16"
-    if _raw(config.data, (section, "enabled")) is not False:
+    if at(config.data, (section, "enabled")) is not False:
         return []
     return [Item((section, "enabled"), {"key": f"{section}.enabled", "asked": asked[0], "where": asked[1]})]
 
