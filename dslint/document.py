@@ -189,6 +189,11 @@ def line_starts(text: str) -> list[int]:
 
 def dotted(path: Path) -> str:
     """A path as people write it: keys joined with dots, list items as [0]."""
+    if path[:1] != ("",):
+        try:
+            return ".".join(path)  # type: ignore[arg-type]
+        except TypeError:  # there are list items on the way, as hardly ever
+            pass
     out = ""
     for part in path:
         out += f"[{part}]" if isinstance(part, int) else f".{part}" if out else part
