@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from dslint.config import Config
@@ -18,7 +19,7 @@ from dslint.kinds import expectation, meant
 from dslint.releases import number
 from dslint.renames import FLAGS, PARAMS, new_name, renamed
 from dslint.rules import Rule, emit
-from dslint.schema import Schema, Violation, violations, walked
+from dslint.schema import Part, Schema, Violation, part, violations, walked
 from dslint.suggest import alike, elsewhere, near_ones, nearest
 from dslint.trainers import HF_LIKE, looks_into
 from dslint.values import properties, schema_at
@@ -33,7 +34,10 @@ OURS = ("dslint",)
 
 
 def check(config: Config, rules: Rules, judged_exactly: bool, errors: bool = False) -> Iterator[Finding]:
-    """Findings about the keys and types of a config; with `errors` none that are milder, and no fixes.
+    """Findings about the keys and types of a config.
+
+    `errors`: whether there is an error is all that is asked, so that deprecated keys, and fixes of unknown
+    ones, are left out.
 
     `judged_exactly` is False when the release is newer than every known schema: then an unknown key
     may simply be new, and is not reported.
@@ -168,19 +172,18 @@ def _parameter(config: Config, key: str, section: Path) -> list[Path]:
         if section not in ((), (home,)) or not isinstance(given, dict):
             continue
         params = given.get("params")
-        if key in parameter_names(config, home) and not (isinstance(params, dict) and key in params):
+        there = isinstance(params, dict) and key in params
+        if not there and key in _parameter_names(part(config.schema), home):
             return [(home, "params", key)]
     return []
 
 
-def parameter_names(config: Config, home: str) -> set[str]:
+@lru_cache(maxsize=16)
+def _parameter_names(whole: Part, home: str) -> frozenset[str]:
     """What the optimizers or the schedulers of DeepSpeed take as params."""
-    annotated = schema_at(config.schema, (home,))
-    names: set[str] = set()
-    for entry in annotated.get(f"x-{home}s", {}).values():
-        for key in ("gpu", "cpu_offload", "torch_adam", "params", "required"):
-            names |= set(entry.get(key, ()))
-    return names
+    entries = schema_at(whole.schema, (home,)).get(f"x-{home}s", {}).values()
+    kinds = ("gpu", "cpu_offload", "torch_adam", "params", "required")
+    return frozenset(name for entry in entries for kind in kinds for name in entry.get(kind, ()))
 
 
 def _of_another_release(

@@ -1,8 +1,8 @@
 """A config against the schema of one release: wrong types and values, unknown and removed keys.
 
 The validator of record is jsonschema: what `violations` reports, it reports. Importing it costs more
-than everything else a clean file needs, so `certainly_valid` asks first, with a check of the few
-keywords the generated schemas use.
+than everything else a clean file needs, so tests of the few keywords that the generated schemas use come
+first: what passes them is certainly valid. They are made of a schema once, for many files: see Part.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, field
 from functools import cache, lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from dslint.document import Path
 from dslint.releases import number
@@ -57,122 +57,155 @@ def load(release: str) -> Schema:
     return schema
 
 
-@dataclass(frozen=True, slots=True)
-class Violation:
-    """A value the schema refuses: where, by which keyword, and the part of the schema that speaks."""
+Test = Callable[[Any], bool]
+Tests = tuple[Test, ...]
+
+
+def _passed(tests: Tests | None, value: Any) -> bool:
+    if tests is None:
+        return False
+    for test in tests:  # noqa: SIM110 - all() takes twice as long
+        if not test(value):
+            return False
+    return True
+
+
+class Part:
+    """A part of a schema made ready to judge many values; what it needs for a kind of value is made when met.
+
+    `tests`: Python type -> what a value of it has to pass to be certainly valid, None where none is.
+    `deprecated`: the release still reads the key, but tells to replace it.
+    """
+
+    __slots__ = ("_section", "deprecated", "schema", "tests")
+
+    def __init__(self, schema: Any) -> None:
+        self.schema = schema
+        self.tests = _Tests(schema)
+        self.deprecated = (
+            isinstance(schema, dict) and bool(schema.get("deprecated")) and "x-removed" not in schema
+        )
+        self._section: Section | None = None
+
+    @property
+    def section(self) -> Section:
+        """What it says about the keys of an object."""
+        if self._section is None:
+            self._section = _section(self.schema)
+        return self._section
+
+    def passed(self, value: Any) -> bool:
+        """Whether a value surely satisfies the schema; False also where the tests cannot tell."""
+        return _passed(self.tests[type(value)], value)
+
+
+class Section(NamedTuple):
+    """The keys that a part of a schema knows. `rest` judges the values of the others, None: they are free.
+
+    `whole`: what the object has to pass besides. `unknown`: what DeepSpeed does with other keys.
+    """
+
+    keys: dict[str, Part]
+    rest: Part | None
+    whole: Tests | None
+    unknown: str  # "ignored", "forbidden", "free" or "" where nobody knows
+
+
+def part(schema: Any) -> Part:
+    """The part that is a whole schema."""
+    known = _PARTS.get(id(schema))
+    if known is None or known.schema is not schema:
+        known = _PARTS[id(schema)] = Part(schema)
+    return known
+
+
+_PARTS: dict[int, Part] = {}
+"""By identity of a schema, which its part keeps so that no other takes its place."""
+
+
+def certainly_valid(data: Any, schema: Any) -> bool:
+    """Whether a value surely satisfies a schema; False also where the tests cannot tell."""
+    return part(schema).passed(data)
+
+
+class Suspect(NamedTuple):
+    """A value that is not certainly valid, and the schema that says more; `unknown`: its key is unknown."""
 
     path: Path
-    keyword: str
-    schema: Schema
     value: Any
-
-
-class _Part:
-    """What a walk has to know of a part of a schema, worked out when the part is first met."""
-
-    __slots__ = ("checks", "deprecated", "free", "known", "schema", "sure", "surely", "unknown")
-
-    def __init__(self, schema: Schema) -> None:
-        self.schema = schema
-        self.checks = [
-            (check, about)
-            for check, about in _checks(schema)
-            if check is not _properties and not (check is _additional and about is True)
-        ]
-        self.surely = _certain_types(schema)  # every value of these types is valid
-        self.sure: set[tuple[type, Any]] = set()  # scalars that were found to be valid
-        self.known = _KnownKeys(schema)
-        self.unknown = schema.get("x-unknown-keys")
-        self.free = self.unknown == "free"
-        self.deprecated = bool(schema.get("deprecated")) and "x-removed" not in schema
-
-
-class _KnownKeys(dict[str, "_Part"]):
-    """The parts of a schema about the keys of an object; None of keys it says nothing about."""
-
-    __slots__ = ("properties",)
-
-    def __init__(self, schema: Schema) -> None:
-        self.properties: dict[str, Schema] = schema.get("properties") or {}
-
-    def __missing__(self, key: str) -> _Part | None:
-        schema = self.properties.get(key)
-        if schema is None:
-            return None
-        part = self[key] = _Part(schema)
-        return part
+    schema: Any
+    unknown: bool = False
 
 
 @dataclass(slots=True)
 class Walked:
     """What one walk over a config finds, each in the order of the config.
 
-    `suspects`: the innermost parts that are not certainly valid, each with its schema. `unread`: keys that
-    DeepSpeed drops without a word, unknown ones in sections that forbid nothing. `deprecated`: keys that
-    the release still reads, but tells to replace.
+    `suspects`: the innermost parts that are not certainly valid. `unread`: keys that DeepSpeed drops
+    without a word, unknown ones in sections that forbid nothing. `deprecated`: keys that the release
+    still reads, but tells to replace, each with its schema.
     """
 
-    suspects: list[tuple[Path, Any, Schema]] = field(default_factory=list)
+    suspects: list[Suspect] = field(default_factory=list)
     unread: list[Path] = field(default_factory=list)
     deprecated: list[tuple[Path, Schema]] = field(default_factory=list)
 
+    def visit(self, data: dict[str, Any], part: Part, path: Path, judged: bool, current: bool) -> None:
+        """Adds what an object holds. `judged`: nothing around it is a suspect; `current`: nor deprecated."""
+        keys, rest, whole, unknown = part.section
+        if judged and not _passed(whole, data):
+            self.suspects.append(Suspect(path, data, part.schema))
+            judged = False
+        current = current and unknown != "free"
+        for key, value in data.items():
+            known = keys.get(key)
+            if known is None:
+                if judged and rest is not None and not rest.passed(value):
+                    self.suspects.append(Suspect((*path, key), value, rest.schema, True))
+                if unknown == "ignored" or (unknown == "forbidden" and value == "auto"):
+                    self.unread.append((*path, key))
+                continue
+            if current and known.deprecated:
+                self.deprecated.append(((*path, key), known.schema))
+            if isinstance(value, dict):
+                self.visit(value, known, (*path, key), judged, current and not known.deprecated)
+            elif judged and (tests := known.tests[type(value)]) != () and not _passed(tests, value):
+                self.suspects.append(Suspect((*path, key), value, known.schema))
 
-def walked(data: Any, schema: Schema) -> Walked:
+
+def walked(data: dict[str, Any], schema: Schema) -> Walked:
     """A config as its schema sees it, key by key."""
-    known = _PARTS.get(id(schema))
-    if known is None or known.schema is not schema:
-        known = _PARTS[id(schema)] = _Part(schema)
     found = Walked()
-    _walk(data, known, (), found, True, True)
+    found.visit(data, part(schema), (), True, True)
     return found
 
 
-_PARTS: dict[int, _Part] = {}
-"""By identity of a schema, which its part keeps so that no other takes its place."""
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A value the schema refuses: where, and by which keyword."""
+
+    path: Path
+    keyword: str
+    value: Any
 
 
-def _walk(value: Any, part: _Part, path: Path, found: Walked, suspecting: bool, deprecating: bool) -> None:
-    """Walks what is not at once a valid scalar. Below a suspect or a deprecated key none is looked for."""
-    if suspecting:
-        if not all(check(value, about, part.schema) for check, about in part.checks):
-            found.suspects.append((path, value, part.schema))
-            suspecting = False
-        elif not isinstance(value, (dict, list)) and len(part.sure) < _MANY:
-            part.sure.add((type(value), value))
-    if not isinstance(value, dict):
-        return
-    known = part.known
-    deprecating = deprecating and not part.free
-    for key, item in value.items():
-        below = known[key]
-        if below is None:
-            if part.unknown == "ignored" or (part.unknown == "forbidden" and item == "auto"):
-                found.unread.append((*path, key))
-            continue
-        replaced = deprecating and below.deprecated
-        if replaced:
-            found.deprecated.append(((*path, key), below.schema))
-        kind = type(item)
-        if kind in below.surely or (kind in _SCALARS and (kind, item) in below.sure):
-            continue
-        _walk(item, below, (*path, key), found, suspecting, deprecating and not replaced)
-
-
-_SCALARS = frozenset({str, int, float, bool, type(None)})
-
-
-def violations(suspects: Iterable[tuple[Path, Any, Schema]]) -> list[Violation]:
+def violations(suspects: Iterable[Suspect]) -> list[Violation]:
     """What jsonschema reports about the suspects of a config, one violation a place."""
     found: dict[Path, Violation] = {}
-    for path, value, part in suspects:
-        for violation in _reported(value, part):
-            place = (*path, *violation.path)
-            if place not in found or violation.keyword == "type":
-                found[place] = replace(violation, path=place)
+    for suspect in suspects:
+        for path, keyword, value in _reported(suspect.value, suspect.schema):
+            place = (*suspect.path, *path)
+            if place not in found or keyword == "type":
+                keyword = "additionalProperties" if suspect.unknown else keyword
+                found[place] = Violation(place, keyword, value)
     return list(found.values())
 
 
-def _reported(data: Any, schema: Schema) -> list[Violation]:
+Report = tuple[Path, str, Any]
+"""What jsonschema says: the path below the value, the keyword, and what stands there."""
+
+
+def _reported(data: Any, schema: Schema) -> list[Report]:
     """What jsonschema reports about a value. What it said about a scalar is kept: files repeat each other."""
     if isinstance(data, (dict, list)):
         return _validated(data, schema)
@@ -186,18 +219,18 @@ def _reported(data: Any, schema: Schema) -> list[Violation]:
 
 
 _MANY = 4096
-_REPORTED: dict[tuple[int, type, Any], tuple[Schema, list[Violation]]] = {}
+_REPORTED: dict[tuple[int, type, Any], tuple[Schema, list[Report]]] = {}
 """By identity of a schema, which is kept beside what is known so that no other takes its place."""
 
 
-def _validated(data: Any, schema: Schema) -> list[Violation]:
+def _validated(data: Any, schema: Schema) -> list[Report]:
     from jsonschema import Draft202012Validator
 
-    found = []
+    found: list[Report] = []
     for error in _judgments(Draft202012Validator(schema).iter_errors(data)):
         additional = "additionalProperties" in error.absolute_schema_path
         keyword = "additionalProperties" if additional else str(error.validator)
-        found.append(Violation(tuple(error.absolute_path), keyword, error.schema, error.instance))
+        found.append((tuple(error.absolute_path), keyword, error.instance))
     return found
 
 
@@ -211,97 +244,67 @@ def _judgments(errors: Iterable[Any]) -> Iterator[Any]:
             yield error
 
 
-_TYPES = {
-    "object": dict,
-    "array": list,
-    "string": str,
-    "boolean": bool,
-    "null": type(None),
-}
+class _Tests(dict[type, "Tests | None"]):
+    """Python type of a value -> what it has to pass, made when a value of that type is met."""
+
+    def __init__(self, schema: Any) -> None:
+        self.schema = schema
+
+    def __missing__(self, kind: type) -> Tests | None:
+        tests = self[kind] = _tests(self.schema, kind)
+        return tests
 
 
-def certainly_valid(data: Any, schema: Any) -> bool:
-    """Whether a value surely satisfies a schema; False also where this check cannot tell."""
-    return all(check(data, value, schema) for check, value in _checks(schema))
-
-
-Check = Callable[[Any, Any, Any], bool]
-
-
-def _checks(schema: Any) -> list[tuple[Check, Any]]:
-    """The checks of a schema with what they are about, in its order."""
+def _tests(schema: Any, kind: type, apart: Collection[str] = ()) -> Tests | None:
+    """What a value of a type has to pass by the keywords of a schema, but for those kept `apart`."""
     if isinstance(schema, bool):
-        return [] if schema else [(_unsure, schema)]
-    known = _CHECKS.get(id(schema))
-    if known is None or known[0] is not schema:
-        checks = [
-            (_KEYWORDS.get(keyword, _unsure), value)
-            for keyword, value in schema.items()
-            if keyword not in _ANNOTATIONS and not keyword.startswith("x-")
-        ]
-        known = _CHECKS[id(schema)] = (schema, checks)
-    return known[1]
-
-
-_NUMBERS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
-_CONCERNS: dict[str, frozenset[type]] = {
-    **dict.fromkeys(_NUMBERS, frozenset({int, float})),
-    **dict.fromkeys(("pattern", "minLength"), frozenset({str})),
-    **dict.fromkeys(("properties", "additionalProperties", "required", "items"), frozenset()),
-}
-"""Keyword -> types of the scalars that it says anything about; a keyword not named here: of all."""
-
-_OF_TYPE: dict[str, frozenset[type]] = {
-    "string": frozenset({str}),
-    "boolean": frozenset({bool}),
-    "integer": frozenset({int}),
-    "number": frozenset({int, float}),
-    "null": frozenset({type(None)}),
-}
-
-
-def _certain_types(schema: Schema) -> frozenset[type]:
-    """The types of scalars of which every value satisfies a schema."""
-    types = schema.get("type", list(_OF_TYPE))
-    names = [types] if isinstance(types, str) else types
-    surely: frozenset[type] = frozenset().union(*(_OF_TYPE.get(name, frozenset()) for name in names))
-    for keyword in schema:
-        if keyword != "type" and keyword not in _ANNOTATIONS and not keyword.startswith("x-"):
-            surely -= _CONCERNS.get(keyword, _SCALARS)
-    return surely
-
-
-_CHECKS: dict[int, tuple[Schema, list[tuple[Check, Any]]]] = {}
-"""By identity of a schema, which is kept beside its checks so that no other takes its place."""
-
-
-def _unsure(_: Any, __: Any, ___: Any) -> bool:
-    return False
+        return () if schema else None
+    found: list[Test] = []
+    for keyword, value in schema.items():
+        if keyword in _ANNOTATIONS or keyword in apart or keyword.startswith("x-"):
+            continue
+        if keyword == "type":
+            names = (value,) if isinstance(value, str) else value
+            if not any(kind in _TYPES[name] for name in names):
+                if kind is not float or "integer" not in names:
+                    return None
+                found.append(float.is_integer)
+            continue
+        if keyword not in _KEYWORDS:
+            return None
+        kinds, make = _KEYWORDS[keyword]
+        if kind in kinds:
+            found.append(make(value, schema))
+    return tuple(found)
 
 
 _ANNOTATIONS = {"$schema", "$id", "title", "description", "default", "deprecated", "examples", "$comment"}
 
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-def _is_type(value: Any, name: str) -> bool:
-    if name in _TYPES:
-        return isinstance(value, _TYPES[name])
-    if name == "number":
-        return _is_number(value)
-    return _is_number(value) and (isinstance(value, int) or value.is_integer())
-
-
-def _type(data: Any, value: Any, _: Schema) -> bool:
-    return _is_type(data, value) if isinstance(value, str) else any(_is_type(data, name) for name in value)
+_TYPES = {
+    "object": (dict,),
+    "array": (list,),
+    "string": (str,),
+    "boolean": (bool,),
+    "null": (type(None),),
+    "number": (int, float),
+    "integer": (int,),  # and a float without a fraction
+}
+_NUMBERS = (int, float)
+_ALL = (dict, list, str, bool, int, float, type(None))
 
 
-def _equal(left: Any, right: Any) -> bool:
-    if isinstance(left, bool) or isinstance(right, bool):
-        return left is right
-    return bool(left == right) and not isinstance(left, (dict, list))
+def _section(schema: Any) -> Section:
+    if isinstance(schema, bool):
+        return Section({}, None, _tests(schema, dict), "")
+    keys = {key: Part(sub) for key, sub in schema.get("properties", {}).items()}
+    rest = schema.get("additionalProperties", True)
+    apart = ("properties",) if rest is False else ("properties", "additionalProperties")
+    return Section(
+        keys,
+        Part(rest) if isinstance(rest, dict) else None,
+        _tests(schema, dict, apart),
+        schema.get("x-unknown-keys", ""),
+    )
 
 
 @cache
@@ -309,39 +312,55 @@ def _pattern(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern)
 
 
-def _properties(data: Any, value: Schema, _: Schema) -> bool:
-    return not isinstance(data, dict) or all(
-        certainly_valid(item, value[key]) for key, item in data.items() if key in value
-    )
+def _one_of(values: list[Any], _: Schema) -> Test:
+    """One of some values, which are scalars; true is not 1."""
+    switches = [value for value in values if isinstance(value, bool)]
+    others = [value for value in values if not isinstance(value, (bool, dict, list))]
+    return lambda value: value in (switches if isinstance(value, bool) else others)
 
 
-def _additional(data: Any, value: Any, schema: Schema) -> bool:
-    if not isinstance(data, dict) or value is True:
-        return True
-    if value is False:
-        return set(data) <= set(schema.get("properties", ()))
-    unknown = data.keys() - schema.get("properties", {}).keys()
-    return all(certainly_valid(data[key], value) for key in unknown)
+def _properties(known: Schema, _: Schema) -> Test:
+    parts = {key: Part(sub) for key, sub in known.items()}
+    return lambda value: all(parts[key].passed(item) for key, item in value.items() if key in parts)
+
+
+def _additional(rest: Any, schema: Schema) -> Test:
+    known, other = schema.get("properties", {}), Part(rest)
+    return lambda value: all(other.passed(item) for key, item in value.items() if key not in known)
+
+
+def _items(schema: Any, _: Schema) -> Test:
+    each = Part(schema)
+    return lambda value: all(each.passed(item) for item in value)
+
+
+def _not(schema: Any, _: Schema) -> Test:
+    refused, exact = Part(schema), set(schema) <= _EXACT
+    return lambda value: exact and not refused.passed(value)
+
+
+def _any_of(schemas: list[Any], _: Schema) -> Test:
+    parts = [Part(schema) for schema in schemas]
+    return lambda value: any(part.passed(value) for part in parts)
 
 
 _EXACT = {"const", "enum", "type"}
-"""Keywords whose check above is right in both directions, so that it may stand under `not`."""
+"""Keywords whose tests are right in both directions, so that they may stand under `not`."""
 
-
-_KEYWORDS: dict[str, Check] = {
-    "type": _type,
-    "properties": _properties,
-    "additionalProperties": _additional,
-    "items": lambda d, v, _: not isinstance(d, list) or all(certainly_valid(item, v) for item in d),
-    "enum": lambda d, v, _: any(_equal(d, item) for item in v),
-    "const": lambda d, v, _: _equal(d, v),
-    "pattern": lambda d, v, _: not isinstance(d, str) or _pattern(v).search(d) is not None,
-    "minLength": lambda d, v, _: not isinstance(d, str) or len(d) >= v,
-    "minimum": lambda d, v, _: not _is_number(d) or d >= v,
-    "maximum": lambda d, v, _: not _is_number(d) or d <= v,
-    "exclusiveMinimum": lambda d, v, _: not _is_number(d) or d > v,
-    "exclusiveMaximum": lambda d, v, _: not _is_number(d) or d < v,
-    "required": lambda d, v, _: not isinstance(d, dict) or all(key in d for key in v),
-    "not": lambda d, v, _: set(v) <= _EXACT and not certainly_valid(d, v),
-    "anyOf": lambda d, v, _: any(certainly_valid(d, sub) for sub in v),
+_KEYWORDS: dict[str, tuple[tuple[type, ...], Callable[[Any, Schema], Test]]] = {
+    "properties": ((dict,), _properties),
+    "additionalProperties": ((dict,), _additional),
+    "required": ((dict,), lambda keys, _: lambda value: all(key in value for key in keys)),
+    "items": ((list,), _items),
+    "pattern": ((str,), lambda pattern, _: lambda value: _pattern(pattern).search(value) is not None),
+    "minLength": ((str,), lambda least, _: lambda value: len(value) >= least),
+    "minimum": (_NUMBERS, lambda least, _: lambda value: value >= least),
+    "maximum": (_NUMBERS, lambda most, _: lambda value: value <= most),
+    "exclusiveMinimum": (_NUMBERS, lambda below, _: lambda value: value > below),
+    "exclusiveMaximum": (_NUMBERS, lambda above, _: lambda value: value < above),
+    "enum": (_ALL, _one_of),
+    "const": (_ALL, lambda only, _: _one_of([only], {})),
+    "not": (_ALL, _not),
+    "anyOf": (_ALL, _any_of),
 }
+"""Keyword -> the Python types it is about, and what makes the test of such a value."""
