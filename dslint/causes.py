@@ -31,8 +31,13 @@ LITERALS = ("python-literal", "swallowed-comma")
 """How a value came to be a text. Where that text is an error, the error tells it."""
 
 
+_GIVING_WAY = frozenset({*GIVES_WAY, *LITERALS})
+
+
 def one_each(findings: Sequence[Finding]) -> list[Finding]:
     """The findings without those that say again, or against it, what another says of the same key."""
+    if _GIVING_WAY.isdisjoint([finding.name for finding in findings]):
+        return _once(_not_misspelled(findings))
     by_key: dict[str, dict[str, Finding]] = {}
     errors: dict[str, Finding] = {}
     for finding in findings:
@@ -60,7 +65,7 @@ def one_each(findings: Sequence[Finding]) -> list[Finding]:
     return [better.get(finding, finding) for finding in _once(_not_misspelled(kept))]
 
 
-def _not_misspelled(findings: list[Finding]) -> list[Finding]:
+def _not_misspelled(findings: Sequence[Finding]) -> Sequence[Finding]:
     """The findings; advice about a key that is not there gives way where it is there, misspelled."""
     meant = {(_parts(f.key)[0], f.cure) for f in findings if f.name == "misspelled-key"}
     if not meant:
@@ -78,7 +83,7 @@ def _parts(key: str) -> tuple[str, str]:
     return section, last
 
 
-def _once(findings: list[Finding]) -> list[Finding]:
+def _once(findings: Sequence[Finding]) -> list[Finding]:
     """The findings; advice that would be given in the same words at several places only at the first."""
     first: dict[tuple[str, str], Finding] = {}
     for finding in findings:
