@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from dslint.document import Path
 from dslint.releases import number
@@ -99,16 +99,22 @@ class Part:
         return _passed(self.tests[type(value)], value)
 
 
-class Section(NamedTuple):
-    """The keys that a part of a schema knows. `rest` judges the values of the others, None: they are free.
+Section: TypeAlias = "tuple[_Keys, Part | None, Tests | None, str]"
+"""The keys that a part knows; what judges the values of others, None: they are free; what the object has to
+pass besides; and what DeepSpeed does with other keys: "ignored", "forbidden", "free" or "", nobody knows."""
 
-    `whole`: what the object has to pass besides. `unknown`: what DeepSpeed does with other keys.
-    """
 
-    keys: dict[str, Part]
-    rest: Part | None
-    whole: Tests | None
-    unknown: str  # "ignored", "forbidden", "free" or "" where nobody knows
+class _Keys(dict[str, "Part | None"]):
+    """Key -> its part, made when the key is met; None where there is none."""
+
+    def __init__(self, properties: dict[str, Schema]) -> None:
+        self.properties = properties
+
+    def __missing__(self, key: str) -> Part | None:
+        if key not in self.properties:
+            return None
+        known = self[key] = Part(self.properties[key])
+        return known
 
 
 def part(schema: Any) -> Part:
@@ -128,13 +134,9 @@ def certainly_valid(data: Any, schema: Any) -> bool:
     return part(schema).passed(data)
 
 
-class Suspect(NamedTuple):
-    """A value that is not certainly valid, and the schema that says more; `unknown`: its key is unknown."""
-
-    path: Path
-    value: Any
-    schema: Any
-    unknown: bool = False
+Suspect: TypeAlias = "tuple[Path, Any, Any, bool]"
+"""A value that is not certainly valid: its path, itself, the schema that says more, and whether its key is
+an unknown one."""
 
 
 @dataclass(slots=True)
@@ -154,14 +156,14 @@ class Walked:
         """Adds what an object holds. `judged`: nothing around it is a suspect; `current`: nor deprecated."""
         keys, rest, whole, unknown = part.section
         if judged and not _passed(whole, data):
-            self.suspects.append(Suspect(path, data, part.schema))
+            self.suspects.append((path, data, part.schema, False))
             judged = False
         current = current and unknown != "free"
         for key, value in data.items():
-            known = keys.get(key)
+            known = keys[key]
             if known is None:
                 if judged and rest is not None and not rest.passed(value):
-                    self.suspects.append(Suspect((*path, key), value, rest.schema, True))
+                    self.suspects.append(((*path, key), value, rest.schema, True))
                 if unknown == "ignored" or (unknown == "forbidden" and value == "auto"):
                     self.unread.append((*path, key))
                 continue
@@ -170,7 +172,7 @@ class Walked:
             if isinstance(value, dict):
                 self.visit(value, known, (*path, key), judged, current and not known.deprecated)
             elif judged and (tests := known.tests[type(value)]) != () and not _passed(tests, value):
-                self.suspects.append(Suspect((*path, key), value, known.schema))
+                self.suspects.append(((*path, key), value, known.schema, False))
 
 
 def walked(data: dict[str, Any], schema: Schema) -> Walked:
@@ -180,8 +182,7 @@ def walked(data: dict[str, Any], schema: Schema) -> Walked:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class Violation:
+class Violation(NamedTuple):
     """A value the schema refuses: where, and by which keyword."""
 
     path: Path
@@ -192,11 +193,11 @@ class Violation:
 def violations(suspects: Iterable[Suspect]) -> list[Violation]:
     """What jsonschema reports about the suspects of a config, one violation a place."""
     found: dict[Path, Violation] = {}
-    for suspect in suspects:
-        for path, keyword, value in _reported(suspect.value, suspect.schema):
-            place = (*suspect.path, *path)
+    for start, suspect, schema, unknown in suspects:
+        for path, keyword, value in _reported(suspect, schema):
+            place = (*start, *path)
             if place not in found or keyword == "type":
-                keyword = "additionalProperties" if suspect.unknown else keyword
+                keyword = "additionalProperties" if unknown else keyword
                 found[place] = Violation(place, keyword, value)
     return list(found.values())
 
@@ -295,12 +296,11 @@ _ALL = (dict, list, str, bool, int, float, type(None))
 
 def _section(schema: Any) -> Section:
     if isinstance(schema, bool):
-        return Section({}, None, _tests(schema, dict), "")
-    keys = {key: Part(sub) for key, sub in schema.get("properties", {}).items()}
+        return _Keys({}), None, _tests(schema, dict), ""
     rest = schema.get("additionalProperties", True)
     apart = ("properties",) if rest is False else ("properties", "additionalProperties")
-    return Section(
-        keys,
+    return (
+        _Keys(schema.get("properties", {})),
         Part(rest) if isinstance(rest, dict) else None,
         _tests(schema, dict, apart),
         schema.get("x-unknown-keys", ""),
