@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from functools import wraps
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 from dslint.config import Config
 from dslint.document import Path
@@ -35,13 +35,15 @@ def once(compute: Callable[[Config], T]) -> Callable[[Config], T]:
 
     @wraps(compute)
     def known(config: Config) -> T:
-        try:
-            found: T = config.known[compute]
-        except KeyError:
+        found = config.known.get(compute, _NOTHING)
+        if found is _NOTHING:
             found = config.known[compute] = compute(config)
-        return found
+        return cast(T, found)
 
     return known
+
+
+_NOTHING = object()
 
 
 def fact(compute: Compute) -> Compute:

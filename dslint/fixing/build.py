@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -43,7 +44,7 @@ def fix_of(document: Document, changes: Sequence[Change], safe: bool, title: str
         if strict and len(changes) == 1 and not isinstance(changes[0], Move):
             return None
     try:
-        expected = carried_out(changes, json.loads(text) if strict else plain(document.root))
+        expected = carried_out(changes, copy.deepcopy(plain(document.root)))
     except (LookupError, TypeError):
         return None
     pieces, now = Pieces(text), document
@@ -59,8 +60,7 @@ def fix_of(document: Document, changes: Sequence[Change], safe: bool, title: str
         now = after
     if now.root is None or len(now.problems) > len(document.problems):
         return None
-    after = _json(pieces.text) if strict else plain(now.root)
-    if not same(after, expected):
+    if not same(plain(now.root), expected):
         return None
     if pieces.text == text:
         return None
@@ -105,25 +105,18 @@ def _holds(document: Document, changes: tuple[Change, ...], edits: tuple[Edit, .
     start, end = node.span
     old = document.text[start:end]
     new = edited(old, [Edit(edit.start - start, edit.end - start, edit.text) for edit in edits])
+    read = _each_once if document.problems or document.departures else json.loads
     try:
-        expected = carried_out(tuple([below(change, depth) for change in changes]), _json(old))
-    except (LookupError, TypeError):
+        expected = carried_out(tuple([below(change, depth) for change in changes]), read(old))
+        return new != old and same(_each_once(new), expected)
+    except (LookupError, TypeError, ValueError, RecursionError):
         return False
-    return new != old and same(_json(new), expected)
 
 
 def _but_for_keys_set_twice(document: Document) -> bool:
     """Whether that is all that keeps a document from being strict JSON."""
     met = (*document.problems, *document.departures)
     return not is_yaml(document) and all(problem.rule in _TWICE for problem in met)
-
-
-def _json(text: str) -> Any:
-    """A text as json reads it; None where it does not, or where a key is set twice."""
-    try:
-        return _EACH_ONCE.decode(text)
-    except (ValueError, RecursionError):
-        return None
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -133,7 +126,8 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-_EACH_ONCE = json.JSONDecoder(object_pairs_hook=_once)
+_each_once = json.JSONDecoder(object_pairs_hook=_once).decode
+"""Reads JSON, but for an object in which a key is set twice: ValueError."""
 
 
 def spend(document: Document, size: int | None = None) -> bool:
