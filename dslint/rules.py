@@ -179,7 +179,7 @@ class ReadyRule:
         """The places in a config that the rule may speak about."""
         if not self.rule.each:
             return self.items
-        items = [item for item in self.items if item.path in config.given]
+        items = [item for item in self.items if item.path in config.given] if self.items else []
         for name in self.listed:
             found = facts[name]
             if found is not UNKNOWN:

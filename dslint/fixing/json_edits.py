@@ -61,8 +61,8 @@ class JsonEditor:
         parent = self.document.find(path[:-1])
         if parent is None or parent.node.kind != "object":
             return None
-        numbers = [i for i, member in enumerate(parent.node.members) if member.key == path[-1]]
-        return (parent.node, numbers[-1]) if len(numbers) == 1 else None
+        keys: list[str | int] = [member.key for member in parent.node.members]
+        return (parent.node, keys.index(path[-1])) if keys.count(path[-1]) == 1 else None
 
     def _standing_at(self, start: int) -> tuple[Node, int] | None:
         stack = [self.document.root] if self.document.root else []
