@@ -23,7 +23,6 @@ sys.path.insert(0, str(ROOT))
 
 from dslint import schema as schemas  # noqa: E402
 from dslint.arguments import arguments  # noqa: E402
-from dslint.config import schema_at  # noqa: E402
 from dslint.examples import judged  # noqa: E402
 from dslint.explain import DOCS, key, paths_of  # noqa: E402
 from dslint.facts import REGISTRY  # noqa: E402
@@ -33,6 +32,7 @@ from dslint.markdown import about_key, plain  # noqa: E402
 from dslint.report.text import render  # noqa: E402
 from dslint.report.words import PHASES  # noqa: E402
 from dslint.rules import Rule, load  # noqa: E402
+from dslint.values import schema_at  # noqa: E402
 
 FAMILIES = {
     "DS0": "Reading the file",

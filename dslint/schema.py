@@ -1,8 +1,9 @@
 """A config against the schema of one release: wrong types and values, unknown and removed keys.
 
 The validator of record is jsonschema: what `violations` reports, it reports. Importing it costs more
-than everything else a clean file needs, so tests of the few keywords that the generated schemas use come
-first: what passes them is certainly valid. They are made of a schema once, for many files: see Part.
+than everything else a file needs, so tests of the few keywords that the generated schemas use come first:
+what passes them is certainly valid, and where single keywords refuse a value they tell which. They are made
+of a schema once, for many files: see Part. Tests hold them to jsonschema, which is asked about all else.
 """
 
 from __future__ import annotations
@@ -209,19 +210,42 @@ Report = tuple[Path, str, Any]
 def _reported(data: Any, schema: Schema) -> list[Report]:
     """What jsonschema reports about a value. What it said about a scalar is kept: files repeat each other."""
     if isinstance(data, (dict, list)):
-        return _validated(data, schema)
+        told = _told(data, schema)
+        return _validated(data, schema) if told is None else told
     key = (id(schema), type(data), data)
     known = _REPORTED.get(key)
     if known is None or known[0] is not schema:
         if len(_REPORTED) >= _MANY:
             _REPORTED.clear()
-        known = _REPORTED[key] = (schema, _validated(data, schema))
+        told = _told(data, schema)
+        known = _REPORTED[key] = (schema, _validated(data, schema) if told is None else told)
     return known[1]
 
 
 _MANY = 4096
 _REPORTED: dict[tuple[int, type, Any], tuple[Schema, list[Report]]] = {}
 """By identity of a schema, which is kept beside what is known so that no other takes its place."""
+
+
+def _told(value: Any, schema: Any) -> list[Report] | None:
+    """What jsonschema reports about a value, where the tests of single keywords surely tell; else None.
+
+    Importing jsonschema costs as much as linting a hundred files.
+    """
+    if isinstance(schema, bool) or value != value or type(value) not in _ALL:
+        return None
+    told: list[Report] = []
+    for keyword, about in schema.items():
+        if keyword in _ANNOTATIONS or keyword.startswith("x-"):
+            continue
+        kinds = _ALL if keyword == "type" else _KEYWORDS[keyword][0] if keyword in _KEYWORDS else ()
+        if kinds and type(value) not in kinds:
+            continue
+        if keyword not in _TELLING or not _TELLING[keyword](about):
+            return None
+        if not _passed(_tests({keyword: about}, type(value)), value):
+            told.append(((), keyword, value))
+    return told
 
 
 def _validated(data: Any, schema: Schema) -> list[Report]:
@@ -346,6 +370,24 @@ def _any_of(schemas: list[Any], _: Schema) -> Test:
 
 _EXACT = {"const", "enum", "type"}
 """Keywords whose tests are right in both directions, so that they may stand under `not`."""
+
+
+def _always(_: Any) -> bool:
+    return True
+
+
+def _of_scalars(values: list[Any]) -> bool:
+    return not any(isinstance(value, (dict, list)) for value in values)
+
+
+_TELLING: dict[str, Callable[[Any], bool]] = {
+    **dict.fromkeys(("type", "pattern", "minLength"), _always),
+    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _always),
+    "enum": _of_scalars,
+    "const": lambda only: _of_scalars([only]),
+    "not": lambda schema: set(schema) <= {"const", "type"} and _of_scalars([schema.get("const")]),
+}
+"""Keywords whose tests are right in both directions, with what they may be about for that."""
 
 _KEYWORDS: dict[str, tuple[tuple[type, ...], Callable[[Any, Schema], Test]]] = {
     "properties": ((dict,), _properties),

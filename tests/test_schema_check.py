@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from dslint import schema as schemas
-from dslint.schema import certainly_valid, violations, walked
+from dslint.schema import _told, _validated, certainly_valid, violations, walked
 
 NEWEST = schemas.load(schemas.newest())
 VALIDATOR = Draft202012Validator(NEWEST)
@@ -110,6 +110,26 @@ def test_what_no_walk_suspects_is_valid(schema: dict[str, Any], value: Any) -> N
     for _ in range(2):  # the second walk knows what the first one found
         if not walked({"x": value}, whole).suspects:
             assert Draft202012Validator(whole).is_valid({"x": value})
+
+
+@given(SCHEMAS, VALUES)
+def test_what_is_told_is_what_jsonschema_reports(schema: dict[str, Any], value: Any) -> None:
+    told = _told(value, schema)
+    assert told is None or told == _validated(value, schema)
+
+
+def test_what_is_told_of_every_key_is_what_jsonschema_reports() -> None:
+    values = [None, True, 0, 1, 5, -1, 1.0, 0.5, 1e30, float("inf"), "", "auto", "1", "true", "x\n", [], ["x"], {}, {"a": 1}]
+    told_of, stack = 0, [schemas.load("0.9.5"), schemas.load("0.14.4"), NEWEST]
+    while stack:
+        schema = stack.pop()
+        stack += [*schema.get("properties", {}).values(), *filter(None, [schema.get("additionalProperties")])]
+        for value in values if schema is not True else []:
+            told = _told(value, schema)
+            told_of += told is not None
+            assert told is None or told == _validated(value, schema), (schema, value)
+        stack = [schema for schema in stack if isinstance(schema, dict)]
+    assert told_of > 20_000
 
 
 def test_an_unknown_keyword_is_never_certain() -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from functools import wraps
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar
 
 from dslint.config import Config
 from dslint.document import Path
@@ -35,15 +35,15 @@ def once(compute: Callable[[Config], T]) -> Callable[[Config], T]:
 
     @wraps(compute)
     def known(config: Config) -> T:
-        found = config.known.get(compute, _NOTHING)
+        found: T = config.known.get(compute, _NOTHING)
         if found is _NOTHING:
             found = config.known[compute] = compute(config)
-        return cast(T, found)
+        return found
 
     return known
 
 
-_NOTHING = object()
+_NOTHING: Any = object()
 
 
 def fact(compute: Compute) -> Compute:
