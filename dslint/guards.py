@@ -13,7 +13,7 @@ from typing import Any
 
 from dslint.config import Config
 from dslint.document import Document, Node, Path, Span
-from dslint.expression import UNKNOWN, Tree, evaluate, paths
+from dslint.expression import UNKNOWN, Tree, paths, ready
 from dslint.facts import Facts
 from dslint.rules import ReadyRule, Rule, Scope, split
 from dslint.settings import Target
@@ -75,10 +75,18 @@ class _Empty(Config):
         return None if self.opaque else frozenset(self._asked.paths)
 
 
-def guards(rule: Rule, config: Config) -> list[Guard]:
-    """The guards of a rule for the release and target of a config: each has to be met by a key given."""
+def guards(rule: Rule, config: Config, known: dict[str, Guard | None]) -> list[Guard]:
+    """The guards of a rule for the release and target of a config: each has to be met by a key given.
+
+    `known` keeps those of parts that were looked at, for many rules have parts in common.
+    """
     assert rule.when is not None
-    found = [_guard_of(part, config) for part in _parts(rule.when)]
+    found = []
+    for part in _parts(rule.when):
+        text = repr(part)
+        if text not in known:
+            known[text] = _guard_of(part, config)
+        found.append(known[text])
     if rule.each:
         found.append(_guard_of_places(rule.each, config))
     return [guard for guard in found if guard is not None]
@@ -93,7 +101,7 @@ def _guard_of(part: Tree, config: Config) -> Guard | None:
     if any(path[0] == "this" for path in paths(part)):
         return None
     empty = _Empty(config)
-    verdict = evaluate(part, Scope(empty, Facts(empty)))
+    verdict = ready(part)(Scope(empty, Facts(empty)))
     holds = verdict is not UNKNOWN and bool(verdict)
     return None if holds else empty.guard()
 
@@ -144,9 +152,10 @@ class Bench:
     def _guard(self, config: Config) -> None:
         """Numbers the guards of all rules: a bit each in what a rule needs and in what a path opens."""
         bits: dict[Guard, int] = {}
+        known: dict[str, Guard | None] = {}
         for rule in self._rules:
             need = 0
-            for guard in guards(rule.rule, config):
+            for guard in guards(rule.rule, config, known):
                 need |= bits.setdefault(guard, 1 << len(bits))
             self._needs.append(need)
         for guard, bit in bits.items():

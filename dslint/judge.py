@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from dslint.document import Node, Span
 from dslint.errors import UsageError
 from dslint.finding import FileReport
 from dslint.lint import Options, all_findings, in_order, lint_releases, settled
@@ -29,7 +30,15 @@ def judged(plan: Plan, raw: bytes, name: str, targets: Sequence[Options]) -> Fil
 def report_of(settling: Settling, one: Work) -> FileReport:
     """The report of one file, as its own settings have it."""
     name, raw, targets = one
-    return judged(settling.of(name), raw, name, targets)
+    return lean(judged(settling.of(name), raw, name, targets))
+
+
+def lean(report: FileReport) -> FileReport:
+    """The report without what nobody reads any more: of many files that is most of the memory."""
+    document = report.document
+    document.root = document.root and Node("object", Span(0, 0))
+    document.problems, document.departures, document.config, document.places = [], [], None, {}
+    return report
 
 
 def _findings(plan: Plan, raw: bytes, name: str, options: Options) -> FileReport:

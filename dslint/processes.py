@@ -15,16 +15,15 @@ import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import replace
 from functools import partial
 from multiprocessing import get_context, parent_process
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, TypeVar
 
-from dslint.document import Node, Span
 from dslint.errors import UsageError
 from dslint.finding import FileReport
+from dslint.judge import lean
 from dslint.settle import Settling
 
 if TYPE_CHECKING:
@@ -109,10 +108,7 @@ def _carried_out(step: Step[R], one: tuple[str, bytes]) -> R:
     """In another process: a step, its report without what nobody reads any more."""
     name, raw = one
     result = step(_settling, (name, raw, [_settling.of(name).options]))
-    report = result if isinstance(result, FileReport) else result.report
-    document = report.document
-    root = document.root and Node("object", Span(0, 0))
-    report.document = replace(document, root=root, problems=[], departures=[], config=None, places={})
+    report = lean(result if isinstance(result, FileReport) else result.report)
     report.target = report.target._replace(launch=None, companion=None, workload=None)
     return result
 
