@@ -36,7 +36,7 @@ Step = Callable[[Settling, "Work"], R]
 """What is done with one file; a function of a module, so that other processes find it by its name."""
 
 WORTH = 250
-"""Judgments (files times releases) that pay for a process: each takes about 0.5 ms of CPU, a process 70 more."""
+"""Judgments (files times releases) that pay for a process: each takes about 0.5 ms, a process 70 more."""
 
 START = "fork" if sys.platform == "linux" else "spawn"
 """How a process begins. Afresh it costs the imports again, but macOS has no safe fork and Windows none."""

@@ -19,7 +19,7 @@ from dslint.formats.hjson_reader import MAX_DEPTH, read_hjson
 from dslint.formats.json_cursor import MAX_DEPARTURES, MAX_PROBLEMS
 from dslint.formats.json_reader import MAX_SIZE
 from dslint.formats.strict import MAX_DEPTH as MAX_LEVELS
-from dslint.formats.strict import Unread
+from dslint.formats.strict import Unread, strictly
 
 
 def read(text: str) -> Document:
@@ -604,3 +604,13 @@ def test_time_in_strict_json_is_bounded() -> None:
     start = time.process_time()
     assert len(list(walk(doc.root))) > MAX_SIZE // 3
     assert time.process_time() - start < 5
+
+
+@pytest.mark.parametrize("levels", [31, 40, 390])
+@pytest.mark.parametrize("pair", ['"train_batch_size": 8', '"gradient_clipping": NaN'])
+def test_json_that_only_hjson_refuses_is_read_at_any_depth(levels: int, pair: str) -> None:
+    text = f'{{"train_batch_size": 8, {pair}, "x": {"[" * levels}{"]" * levels}}}'
+    found = strictly(Document("ds.json", text, None))
+    assert found is not None and found.root is not None
+    assert [member.key for member in found.root.members][-1] == "x"
+    assert [departure.rule for departure in found.departures] == ["shadowed-key"] * ("NaN" not in pair)

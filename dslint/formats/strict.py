@@ -165,10 +165,11 @@ def scans(
     return once.raw_decode, every.raw_decode
 
 
-def read(document: Document, how: tuple[Scan, Scan]) -> list[SetAgain] | None:
+def read(document: Document, how: tuple[Scan, Scan], levels: int = MAX_DEPTH) -> list[SetAgain] | None:
     """Gives a document the root of its text, which holds one object, and tells which keys are set again.
 
-    None, and no root, where a scan raises ValueError or something else stands in the text.
+    None, and no root, where a scan raises ValueError, something else stands in the text, or brackets are
+    open in more levels.
     """
     text = document.text
     start = _SPACE.match(text).end()  # type: ignore[union-attr]
@@ -181,22 +182,22 @@ def read(document: Document, how: tuple[Scan, Scan]) -> list[SetAgain] | None:
             kind = _UnreadTwice
     except (ValueError, RecursionError):
         return None
-    if not isinstance(data, dict) or _SPACE.fullmatch(text, end) is None or _deep(text, data):
+    if not isinstance(data, dict) or _SPACE.fullmatch(text, end) is None or _deep(text, data, levels):
         return None
     document.root = kind("object", Span(start, end), None, data, text)
     return [] if kind is Unread else _set_again(document, document.root)
 
 
-def _deep(text: str, data: Any) -> bool:
-    """Whether brackets are open in more levels than are read here."""
-    if text.count("{") + text.count("[") <= MAX_DEPTH:
+def _deep(text: str, data: Any, levels: int) -> bool:
+    """Whether brackets are open in more levels than these."""
+    if text.count("{") + text.count("[") <= levels:
         return False
     level, depth = [data], 0
-    while level and depth <= MAX_DEPTH:
+    while level and depth <= levels:
         depth += 1
         inside = [value.values() if isinstance(value, dict) else value for value in level]
         level = [value for values in inside for value in values if isinstance(value, (dict, list))]
-    return depth > MAX_DEPTH
+    return depth > levels
 
 
 def _set_again(document: Document, root: Node) -> list[SetAgain]:
@@ -228,6 +229,9 @@ def _twice(data: Any) -> bool:
 
 _JSON = scans()
 
+_LEVELS: Final = 400
+"""As in hjson_reader: where hjson refuses or misreads a text, no other reader is left for deeper ones."""
+
 
 def strictly(document: Document) -> Document | None:
     """The document as json.load reads it; None where it raises, and where it makes no object of it.
@@ -235,7 +239,7 @@ def strictly(document: Document) -> Document | None:
     json takes what hjson does not: NaN, and an object with the same key twice, of which the last counts.
     """
     found = Document(document.name, document.text, None)
-    again = read(found, _JSON)
+    again = read(found, _JSON, _LEVELS)
     if again is None:
         return None
     for path, span, line in again:
