@@ -21,6 +21,7 @@ from dslint.fixing.build import fix_of
 from dslint.fixing.changes import Change, Move, Remove, Rename, Set, carried_out, same
 from dslint.fixing.edits import Pieces, edited
 from dslint.fixing.loop import Judge, Outcome, fix_text
+from dslint.fixing.reading import fix_of_all
 from dslint.formats import read_bytes
 from dslint.lint import Options, lint
 from dslint.rules import load
@@ -642,3 +643,11 @@ def test_a_promise_that_is_broken_is_said(fixed: str, said: str, monkeypatch: py
     monkeypatch.setattr(fix_properties, "fix_text", fix)
     count, found = broken(BAD.encode(), judge, True)
     assert count == 2 and any(said in what for what in found), found
+
+
+def test_a_comma_that_is_missing_before_a_comment_is_put_whatever_the_order_of_hashes() -> None:
+    text = '{"train_batch_size": 8 // c\n "fp16": {}}'
+    document = read_bytes(text.encode(), "ds.json")
+    fix = fix_of_all(document, document.departures)
+    assert fix is not None
+    assert edited(text, fix.edits) == '{"train_batch_size": 8,\n "fp16": {}}'

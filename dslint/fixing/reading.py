@@ -60,7 +60,7 @@ def fix_of_all(document: Document, departures: Sequence[Problem]) -> Fix | None:
     if document.root is None or document.problems or any(d.rule not in _KEPT for d in departures):
         return None
     found = [_spelled(document, departure) or () for departure in departures]
-    edits = tuple(sorted({edit for some in found for edit in some}, key=lambda edit: edit.start))
+    edits = tuple(sorted({edit for some in found for edit in some}, key=lambda edit: edit[:2]))
     if () in found or any(after.start < edit.end for edit, after in pairwise(edits)):
         return None
     safe = all(departure.rule != "comment" for departure in departures)
