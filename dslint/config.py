@@ -15,7 +15,8 @@ from dslint.expression import UNKNOWN
 from dslint.settings import Target
 from dslint.values import ACCELERATE, Origin, Schema, Values, properties, subschema
 
-_OFFLOADING = ("cpu", "nvme")
+OFFLOADING = ("cpu", "nvme")
+"""Devices to which an offload section moves something."""
 
 
 def root_of(document: Document) -> Node | None:
@@ -149,7 +150,7 @@ class Config:
     def offloads(self, section: Path) -> Any:
         """Whether the device of an offload section is cpu or nvme; UNKNOWN when nobody knows."""
         device = self.value((*section, "device"))
-        return UNKNOWN if device is UNKNOWN else device in _OFFLOADING
+        return UNKNOWN if device is UNKNOWN else device in OFFLOADING
 
     def _collect(self, schema: Schema, path: Path, found: list[Path]) -> None:
         for key, sub in properties(schema).items():

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from dslint.config import Config
+from dslint.config import Config, at
 from dslint.document import Path, dotted
 from dslint.expression import show
 from dslint.finding import Finding, Fix
@@ -66,7 +66,7 @@ def check(config: Config, rules: Rules, judged_exactly: bool, errors: bool = Fal
 
         new = schema.get("x-replaced-by")
         message = f"{path[-1]} is deprecated" + (f"; DeepSpeed now calls it {new}" if new else "")
-        flag = FLAGS.get(str(path[-1])) if schema_at_data(config.data, path) is True else None
+        flag = FLAGS.get(str(path[-1])) if at(config.data, path) is True else None
         cure = f"write {flag or new} instead" if flag or (new and path[-1] not in FLAGS) else "remove it"
         yield _at(config, rules["deprecated-key"], path, message, cure, deprecated(config, path, new))
 
@@ -98,7 +98,7 @@ def _meant(config: Config, path: Path, refused: bool) -> _Meant:
     key, section = str(path[-1]), path[:-1]
     if path[-1:] == OURS:
         return _Meant("", "move it to the top of the config")
-    present = schema_at_data(config.data, section)
+    present = at(config.data, section)
     names = _names(schema_at(config.schema, section))
     past = story(dotted(path))
     moved = past.instead(config.target.release) if past else None
@@ -194,13 +194,6 @@ def _of_another_release(
     message = f"{dotted(path)} {when}; DeepSpeed {config.target.release} {does}"
     rule = rules["unknown-key" if refused else "key-of-another-release"]
     return _at(config, rule, path, message, cure, fix)
-
-
-def schema_at_data(data: Any, path: Path) -> Any:
-    """The value of a config at a path."""
-    for key in path:
-        data = data[key]
-    return data
 
 
 def _refused(config: Config, rules: Rules, violation: Violation) -> Finding:

@@ -9,16 +9,16 @@ they come from files that nobody has looked at, and nothing of those may execute
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
+from dslint.config import OFFLOADING
 from dslint.expression import Tree
 
 ARGUMENTS = "v, f, g, i, s"
 """What a translated condition takes: values and facts by path or name, what the file gives, Item, Scope."""
 
 _TYPES = {"is_text": "str", "is_object": "dict", "is_list": "list", "is_boolean": "bool"}
-_OFFLOADING = '("cpu", "nvme")'
 
 HEAD = f'''"""The conditions of rules/ as Python, by code: whether each is known to hold.
 
@@ -51,27 +51,12 @@ def certain(tree: Tree) -> str:
         return str(bool(tree[1]))
     if kind in ("and", "or"):
         return f"({f' {kind} '.join(map(certain, tree[1:]))})"
-    if kind == "not":
-        return refuted(tree[1])
-    if kind == "call" and not _asks_scope(tree):
-        name, path = tree[1], _path(tree[2])
-        if name == "has":
-            return f"{path} in g"
-        if name == "is_auto":
-            return f'g.get({path}) == "auto"'
-        if name == "offloads":
-            return f"v[{_device(tree[2])}] in {_OFFLOADING}"
-    if kind == "apply" and tree[1] in _TYPES:
-        return f"isinstance({_value(tree[2])}, {_TYPES[tree[1]]})"
-    if kind == "in" and (choices := _texts(tree[2])):
-        return f"{_value(tree[1])} in {choices}"
-    if kind == "not in" and _texts(tree[2]):
-        return refuted(["in", *tree[1:]])
-    if kind == "==" and tree[2][0] == "const":
-        return _equals(_value(tree[1]), tree[2][1])
-    if kind == "!=":
-        return refuted(["==", *tree[1:]])
-    return _known(tree, "a")
+    if kind in _NEGATED:
+        return refuted(_NEGATED[kind](tree))
+    if sure := _sure(tree):
+        return sure
+    value, test = _test(tree)
+    return test(value) if test is not None else _known(value, "a")
 
 
 def refuted(tree: Tree) -> str:
@@ -82,28 +67,48 @@ def refuted(tree: Tree) -> str:
     if kind in ("and", "or"):
         word = "or" if kind == "and" else "and"
         return f"({f' {word} '.join(map(refuted, tree[1:]))})"
-    if kind == "not":
-        return certain(tree[1])
-    if kind == "call" and tree[1] in ("has", "is_auto") and not _asks_scope(tree):
-        path = _path(tree[2])
-        return f"{path} not in g" if tree[1] == "has" else f'g.get({path}) != "auto"'
-    if kind == "call" and tree[1] == "offloads" and not _asks_scope(tree):
-        return f"((a := v[{_device(tree[2])}]) is not U and a not in {_OFFLOADING})"
+    if kind in _NEGATED:
+        return certain(_NEGATED[kind](tree))
+    if sure := _sure(tree):
+        return f"not {sure}"
+    value, test = _test(tree)
+    return _known(value, f"not {test('a') if test is not None else 'a'}")
+
+
+_NEGATED: dict[str, Callable[[Tree], Tree]] = {
+    "not": lambda tree: tree[1],
+    "not in": lambda tree: ["in", *tree[1:]],
+    "!=": lambda tree: ["==", *tree[1:]],
+}
+"""What is known to hold where the other is known not to."""
+
+
+def _sure(tree: Tree) -> str:
+    """A Python expression for what is never unknown: what the file gives; "" for every other tree."""
+    if tree[:2] == ["call", "has"] and not _asks_scope(tree):
+        return f"({_path(tree[2])} in g)"
+    if tree[:2] == ["call", "is_auto"] and not _asks_scope(tree):
+        return f'(g.get({_path(tree[2])}) == "auto")'
+    return ""
+
+
+def _test(tree: Tree) -> tuple[str, Callable[[str], str] | None]:
+    """A value, and the test of it that is false of U; None: the value itself says whether the tree holds."""
+    kind = tree[0]
+    if tree[:2] == ["call", "offloads"] and not _asks_scope(tree):
+        return f"v[{_device(tree[2])}]", lambda value: f"({value} in {OFFLOADING})"
     if kind == "apply" and tree[1] in _TYPES:
-        return f"((a := {_value(tree[2])}) is not U and not isinstance(a, {_TYPES[tree[1]]}))"
+        return _value(tree[2]), lambda value: f"isinstance({value}, {_TYPES[tree[1]]})"
     if kind == "in" and (choices := _texts(tree[2])):
-        return f"((a := {_value(tree[1])}) is not U and a not in {choices})"
-    if kind == "not in" and _texts(tree[2]):
-        return certain(["in", *tree[1:]])
+        return _value(tree[1]), lambda value: f"({value} in {choices})"
     if kind == "==" and tree[2][0] == "const":
-        return f"((a := {_value(tree[1])}) is not U and not {_equals('a', tree[2][1])})"
-    if kind == "!=":
-        return certain(["==", *tree[1:]])
-    return _known(tree, "not a")
+        return _value(tree[1]), lambda value: _equals(value, tree[2][1])
+    return _value(tree), None
 
 
-def _known(tree: Tree, verdict: str) -> str:
-    return f"((a := {_value(tree)}) is not U and {verdict})"
+def _known(value: str, verdict: str) -> str:
+    """That a value is known, and a verdict about it under the name a."""
+    return f"((a := {value}) is not U and {verdict})"
 
 
 def _equals(value: str, constant: Any) -> str:

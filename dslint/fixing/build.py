@@ -5,13 +5,13 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Sequence
-from typing import Any
 
 from dslint.document import Document, plain
 from dslint.finding import Edit, Fix
 from dslint.fixing.changes import Change, Move, Remove, Rename, Set, below, carried_out, homes, in_words, same
 from dslint.fixing.edits import Pieces, edited, touch
 from dslint.fixing.json_edits import Edits, JsonEditor
+from dslint.formats.strict import each_once
 
 MAX_TEXT = 100_000
 """Characters of a file that fixes are made for: configs are short."""
@@ -121,14 +121,7 @@ def _but_for_keys_set_twice(document: Document) -> bool:
     return not is_yaml(document) and all(problem.rule in _TWICE for problem in met)
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise ValueError("a key is set twice")
-    return found
-
-
-_each_once = json.JSONDecoder(object_pairs_hook=_once).decode
+_each_once = json.JSONDecoder(object_pairs_hook=each_once).decode
 """Reads JSON, but for an object in which a key is set twice: ValueError."""
 
 

@@ -144,7 +144,8 @@ class _Repeated(ValueError):
     """An object has the same key twice."""
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object for json's object_pairs_hook; ValueError where a key is set twice."""
     found = dict(pairs)
     if len(found) < len(pairs):
         raise _Repeated
@@ -160,7 +161,7 @@ def scans(
     real: Callable[[str], Any] | None = None, constant: Callable[[str], Any] | None = None
 ) -> tuple[Scan, Scan]:
     """Scans with hooks of json's: a quick one that raises where a key is set twice, and one that does not."""
-    once = json.JSONDecoder(object_pairs_hook=_once, parse_float=real, parse_constant=constant)
+    once = json.JSONDecoder(object_pairs_hook=each_once, parse_float=real, parse_constant=constant)
     every = json.JSONDecoder(object_pairs_hook=_every_time, parse_float=real, parse_constant=constant)
     return once.raw_decode, every.raw_decode
 
